@@ -61,7 +61,7 @@ def command(recipe: Path, out: Path, as_json: bool) -> None:
     except KeyboardInterrupt:
         click.echo(INTERRUPTED, err=True)
         click.get_current_context().exit(130)
-    echo_json(ledger.to_json()) if as_json else click.echo(ledger.text())
+    echo_json(dataclasses.asdict(ledger)) if as_json else click.echo(ledger.text())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,14 +151,14 @@ def make_corpus(recipe: CorpusRecipe, folder: Path, run: Runner) -> Ledger:
             f"searches of {', '.join(waiting)} wait for responses; put them there and run this again", WAITING
         )
     runs = tuple(folder / "runs" / stage.label for stage in recipe.campaigns)
-    made = Recipe(runs=runs, references=(references,) if references.is_file() else ())
-    ledger = assemble(made, dataset, replace=True)
+    assembly = Recipe(runs=runs, references=(references,) if references.is_file() else ())
+    ledger = assemble(assembly, dataset, replace=True)
     further = list(_further(recipe, folder))
     for name, out, words in further:
         _run(run, [*words, "--corpus", str(dataset), "--where", CORRECT, "--out", str(out)])
-        more: dict[str, Any] = {name: (*getattr(made, name), out)}
-        made = dataclasses.replace(made, **more)
-    return assemble(made, dataset, replace=True) if further else ledger
+        further_inputs: dict[str, Any] = {name: (*getattr(assembly, name), out)}
+        assembly = dataclasses.replace(assembly, **further_inputs)
+    return assemble(assembly, dataset, replace=True) if further else ledger
 
 
 def _further(recipe: CorpusRecipe, folder: Path) -> Iterator[tuple[str, Path, Command]]:

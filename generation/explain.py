@@ -73,8 +73,8 @@ def command(
     explained = []
     for path, kernel in zip(files, kernels, strict=True):
         try:
-            found = explain_kernel(kernel, gpu)
-            explained.append(found if path.suffix not in RAW else in_its_own_lines(found, path.read_text()))
+            one = explain_kernel(kernel, gpu)
+            explained.append(one if path.suffix not in RAW else in_its_own_lines(one, path.read_text()))
         except UserError as error:
             first, *rest = str(error).splitlines()
             if rest:

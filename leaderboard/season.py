@@ -48,7 +48,7 @@ from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.kernel_folder import read_folder
 from kbench.loaders.source.normalise import normalised
 from kbench.loaders.source.structure import structure_id
-from kbench.loaders.splits.problems import cluster_id
+from kbench.loaders.splits import cluster_id
 from kbench.loaders.storage.atomic import WAIT_S, remove_leftovers, replace_together, whole_folder
 from kbench.loaders.storage.lock import held
 from kbench.loaders.storage.scratch import temporary_folder

@@ -20,7 +20,7 @@ from kbench.benchmark.surrogates.nearest import LookupSurrogate
 from kbench.loaders.corpus.configs import SPLITS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams
-from kbench.loaders.source.strip import stripped
+from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import AuthorClass, Backend, Kernel, Query, Question, QuestionKind, UserError, bins
 
@@ -58,7 +58,7 @@ def public_kernels(dataset: Tables, seasons: Path) -> list[PublicKernel]:
         if config in corpus.configs:
             for row in corpus.table(config).to_pylist():
                 shape = row.get("structure_id") or structure_id(row["source"])
-                one = PublicKernel(row["kernel_id"], row["problem_id"], stripped(row["source"]), shape, where)
+                one = PublicKernel(row["kernel_id"], row["problem_id"], strip_comments(row["source"]), shape, where)
                 by_id.setdefault(one.kernel_id, one)
     return list(by_id.values())
 
@@ -69,7 +69,7 @@ def relatives(kernels: Sequence[Kernel], public: Sequence[PublicKernel]) -> Iter
         return
     by_id = {one.kernel_id: one for one in public}
     by_structure = {one.structure_id: one for one in public}
-    grams = Grams([*(one.source for one in public), *(stripped(one.source) for one in kernels)])
+    grams = Grams([*(one.source for one in public), *(strip_comments(one.source) for one in kernels)])
     nearest, similarity = grams.nearest(grams.row[len(public) :], grams.row[: len(public)])
     for kernel, at, near in zip(kernels, nearest.tolist(), similarity.tolist(), strict=True):
         if kernel.kernel_id in by_id:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kbench.loaders.corpus.corpus import Corpus
     from kbench.loaders.corpus.selection import Selection
 
-TELLING = {
+MAIN_COLUMNS = {
     "kernels": {"kernel_id", "problem_id", "backend", "gpu", "search_method", "status", "runtime_us", "speedup"},
     "measurements": {"kernel_id", "problem_id", "workload", "gpu", "status", "runtime_us", "speedup"},
     "questions": {
@@ -81,14 +81,19 @@ def select_rows(
 def info(path: tuple[str, ...], coverage: bool, card: str | None, as_json: bool) -> None:
     """Say what a corpus holds."""
     from kbench.loaders.corpus.corpus import Corpus
-    from kbench.loaders.summary.counts import count
+    from kbench.loaders.summary.coverage import count, coverage_of, timed
 
     corpus = Corpus.open(list(path) or None)
     if card is not None:
         _card(corpus, path, card == "write", as_json)
         return
     if coverage:
-        _show_coverage(corpus, as_json)
+        gpu = corpus.main_gpu()
+        covered = coverage_of(corpus, timed(corpus, gpu))
+        if gpu:
+            click.echo(f"kernels as measured on {gpu}", err=True)
+        rows = [{"property": one["what"], "found": one["text"]} for one in covered["figures"]]
+        echo_json(covered) if as_json else click.echo("\n".join(layout(rows, width=60)))
         return
     counts = count(corpus)
     facts: dict[str, Any] = {
@@ -109,25 +114,11 @@ def info(path: tuple[str, ...], coverage: bool, card: str | None, as_json: bool)
         echo_json(facts)
         return
     for name, value in facts.items():
-        shown, label = value if not isinstance(value, int) else f"{value:,}", name.replace("_", " ")
+        text, label = value if not isinstance(value, int) else f"{value:,}", name.replace("_", " ")
         if isinstance(value, Mapping):
-            shown = ", ".join(f"{key} {number:,}" for key, number in value.items())
+            text = ", ".join(f"{key} {number:,}" for key, number in value.items())
             label += " (rows)" if counts.repeated and name != "gpus" else " (kernels)"
-        click.echo(f"{label:22} {shown}")
-
-
-def _show_coverage(corpus: Corpus, as_json: bool) -> None:
-    from kbench.loaders.summary.coverage import coverage_of, timed
-
-    gpu = corpus.main_gpu()
-    coverage = coverage_of(corpus, timed(corpus, gpu))
-    if gpu:
-        click.echo(f"kernels as measured on {gpu}", err=True)
-    if as_json:
-        echo_json(coverage)
-        return
-    for line in layout([{"property": one["what"], "found": one["text"]} for one in coverage["figures"]], width=60):
-        click.echo(line)
+        click.echo(f"{label:22} {text}")
 
 
 @data.command(short_help="Show rows that match.")
@@ -157,15 +148,15 @@ def query(
         echo_json(rows)
         return
     # What fits a terminal: the columns that tell a row apart, and those a condition or an order names.
-    named = {*TELLING.get(config, rows[0] if rows else ()), *re.findall(r"\w+", f"{where} {sort}")}
-    shown = rows if columns else [{name: row[name] for name in row if name in named} for row in rows]
-    for line in layout(shown):
+    named = {*MAIN_COLUMNS.get(config, rows[0] if rows else ()), *re.findall(r"\w+", f"{where} {sort}")}
+    cells = rows if columns else [{name: row[name] for name in row if name in named} for row in rows]
+    for line in layout(cells):
         click.echo(line)
     click.echo(f"{len(rows):,} of {selection.count():,} rows", err=True)
     if rows and (mixed := selection.mixed_gpus()):
         click.echo(f"rows of several GPUs are mixed ({', '.join(mixed)}); choose one with --gpu", err=True)
-    if rows and len(shown[0]) < len(rows[0]):
-        click.echo(f"{len(rows[0]) - len(shown[0])} columns are not shown; choose with --columns, or --json", err=True)
+    if rows and len(cells[0]) < len(rows[0]):
+        click.echo(f"{len(rows[0]) - len(cells[0])} columns are not shown; choose with --columns, or --json", err=True)
 
 
 @data.command(short_help="Check every row of a corpus, or prove its splits.")
@@ -206,10 +197,10 @@ def _prove_splits(corpus: Corpus, as_json: bool) -> None:
     sources = corpus.rows("kernels")
     click.echo(f"reading the sources of {sources:,} rows; that and comparing them can take minutes …", err=True)
     with progress(sources, "reading sources") as bar:
-        known = shapes(corpus, bar.update)
+        kernel_shapes = shapes(corpus, bar.update)
     click.echo("sources read; measuring how far held-out ones lie from training …", err=True)
-    rows, faults = distances(corpus, {kernel: shape.stripped for kernel, shape in known.items()})
-    violations = check_splits(corpus, known) + faults
+    rows, faults = distances(corpus, {kernel: shape.stripped for kernel, shape in kernel_shapes.items()})
+    violations = check_splits(corpus, kernel_shapes) + faults
     if as_json:
         messages = [dataclasses.asdict(violation) for violation in violations]
         echo_json({"ok": not violations, "splits": rows, "violations": messages})
@@ -217,7 +208,7 @@ def _prove_splits(corpus: Corpus, as_json: bool) -> None:
         verdict = (
             f"{len(violations)} violations"
             if violations
-            else f"ok: {len(known):,} kernels, no near-duplicates across splits"
+            else f"ok: {len(kernel_shapes):,} kernels, no near-duplicates across splits"
         )
         table = [*layout([dict(row) for row in rows]), *LEGEND] if rows else []
         click.echo("\n".join([*table, *(violation.message for violation in violations), verdict]))
@@ -227,7 +218,7 @@ def _prove_splits(corpus: Corpus, as_json: bool) -> None:
 def _card(corpus: Corpus, path: tuple[str, ...], write: bool, as_json: bool) -> None:
     """The dataset card, generated from the data."""
     from kbench.loaders.card.card import front_matter, render_card
-    from kbench.loaders.summary.counts import count
+    from kbench.loaders.summary.coverage import count
 
     if write:
         from kbench.loaders.corpus.writer import refresh

@@ -146,15 +146,15 @@ def _t4_results(selection: Selection) -> Iterator[tuple[int, str]]:
         for row in batch.to_pylist():
             if row["status"] is None:
                 continue
-            here = (row["problem_id"], str(row["gpu"]))
+            place = (row["problem_id"], str(row["gpu"]))
             if space is None:
-                head = {"schema_version": "1.0.0", "metadata": {"kernel_name": here[0], "device": row["gpu"] or ""}}
+                head = {"schema_version": "1.0.0", "metadata": {"kernel_name": place[0], "device": row["gpu"] or ""}}
                 yield 0, json.dumps(head)[:-1] + ', "results": [\n'
-            elif here != space:
-                both = " and ".join(f"{problem} on {gpu}" for problem, gpu in (space, here))
+            elif place != space:
+                both = " and ".join(f"{problem} on {gpu}" for problem, gpu in (space, place))
                 raise UserError(f"--format t4 takes one problem on one GPU, found {both}; add --problem and --gpu")
             yield 1, (",\n" if space else "") + json.dumps(_t4_result(row))
-            space = here
+            space = place
     if space is None:
         raise UserError("--format t4 found no measured kernel; choose other rows")
     yield 0, "\n]}\n"

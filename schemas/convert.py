@@ -109,12 +109,12 @@ def from_dict(record: type[R], data: Mapping[str, Any], where: str = "") -> R:
 def _record(record: type[R], data: Mapping[str, Any], place: Place) -> R:
     if not isinstance(data, Mapping):
         raise DataError(f"{_at(place)} is {data!r}; it must be an object")
-    known = field_types(record)
-    unknown = sorted(data.keys() - known.keys())
+    fields = field_types(record)
+    unknown = sorted(data.keys() - fields.keys())
     if unknown:
-        raise DataError(f"{_at(place)} has unknown field {unknown[0]!r}; known fields: {', '.join(known)}")
+        raise DataError(f"{_at(place)} has unknown field {unknown[0]!r}; known fields: {', '.join(fields)}")
     values: dict[str, Any] = {}
-    for name, field in known.items():
+    for name, field in fields.items():
         if name in data:
             values[name] = _read(field, data[name], (*place, name))
         elif name not in optional_fields(record):

@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.benchmark.work.gpus import gpu_named
 from kbench.loaders.source.normalise import normalised
-from kbench.loaders.source.strip import stripped
+from kbench.loaders.source.strip import strip_comments
 from kbench.schemas import Backend, DataError, KnownKernel, PairKind, Query, UnknownNameError
 from kbench.schemas.gpus import partition_size, whole_gpu
 from kbench.schemas.ids import content_hash
@@ -112,7 +112,7 @@ def render_query(
         workloads_json=workload_facts(problem) if workloads_json is None else workloads_json,
         backend=Backend(backend),
         kind=PairKind(kind),
-        anchor_source=stripped(problem["reference_source"]) if anchor_source is None else shown(anchor_source),
+        anchor_source=strip_comments(problem["reference_source"]) if anchor_source is None else shown(anchor_source),
         candidate_source=shown(candidate_source),
         gpu=gpu,
         gpu_facts_json=gpu_facts_json,

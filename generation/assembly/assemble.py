@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kbench.benchmark.problems.registry import known, named, users
 from kbench.benchmark.questions.answers import packed_answers, without_answer, without_figures
@@ -19,10 +21,19 @@ from kbench.benchmark.questions.build import TEST_SPLITS
 from kbench.benchmark.questions.draw import draw_questions
 from kbench.benchmark.work.table import read_work_text
 from kbench.generation.assembly.figures import Samples, corrected, measured_elsewhere, read_errata, refuted, repeated
-from kbench.generation.assembly.gather import Gathered, Measured, gather
-from kbench.generation.assembly.kernels import against_best, kernel_rows, rows_elsewhere, write_unmeasured
+from kbench.generation.assembly.kernels import (
+    Gathered,
+    Measured,
+    against_best,
+    gather,
+    kernel_rows,
+    rows_elsewhere,
+    write_unmeasured,
+)
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import RELEASE
 from kbench.loaders.corpus.places import is_corpus
+from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers.run import REPORT
 from kbench.loaders.options import echo_json, json_option, out_option
 from kbench.loaders.storage.atomic import write_atomically
@@ -134,7 +145,7 @@ def command(sources: tuple[Path, ...], out: Path, problems: tuple[str, ...], unm
         echo_json({"path": str(out), "kernels": count}) if as_json else click.echo(f"{out}: {count:,} kernels")
         return
     ledger = assemble(recipe_of(sources), out, lambda text: click.echo(text, err=True))
-    echo_json(ledger.to_json()) if as_json else click.echo(ledger.text())
+    echo_json(dataclasses.asdict(ledger)) if as_json else click.echo(ledger.text())
 
 
 def assemble(
@@ -154,8 +165,6 @@ def assemble(
     Raises:
         UserError: the folder holds a corpus of other runs.
     """
-    from kbench.loaders.corpus.writer import CorpusWriter
-
     if recipe.samples:
         report(f"texts and samples in {recipe.samples}")
     samples = Samples(recipe.samples)
@@ -218,8 +227,6 @@ def assemble(
 
 def _refuse_another_corpus(out: Path, run_ids: set[str]) -> None:
     """Refuse to replace a corpus with kernels that these runs do not have; runs that went on have all of them."""
-    from kbench.loaders.corpus.corpus import Corpus
-
     if not is_corpus(out):
         return
     corpus = Corpus.open(out)
@@ -266,9 +273,6 @@ def with_work(plans: Sequence[PlanSummary], paths: Sequence[Path]) -> list[PlanS
         plans: the rows.
         paths: Parquet files with kernel_id, workload and work_json (`docs/evidence/scripts/totals.py`).
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     plans = list(plans)
     for path in paths:
         try:
@@ -281,10 +285,8 @@ def with_work(plans: Sequence[PlanSummary], paths: Sequence[Path]) -> list[PlanS
             raise UserError(f"{str(path)!r} has no work of a kernel whose plans are known; name a file made from these")
         for at in places:
             row = plans[at]
-            where, text = (
-                f"{path}: kernel {row.kernel_id} workload {row.workload!r}",
-                counted[row.kernel_id, row.workload],
-            )
+            where = f"{path}: kernel {row.kernel_id} workload {row.workload!r}"
+            text = counted[row.kernel_id, row.workload]
             if len(read_work_text(text, where)) > row.configurations:
                 raise DataError(f"{where} has work of more plans than the {row.configurations} it has; count it again")
             plans[at] = dataclasses.replace(row, work_json=text)
@@ -351,10 +353,6 @@ class Ledger:
     tokens: int
     by_model: Mapping[str, int]
     """Replies of language models, those without a kernel included."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return dataclasses.asdict(self)
 
     def text(self) -> str:
         """The ledger as lines of text."""

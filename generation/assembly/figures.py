@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.generation.assembly.gather import Gathered, Measured, check_trust, untimed
+from kbench.generation.assembly.kernels import Gathered, Measured, check_trust, untimed
 from kbench.generation.log import LogEntry
 from kbench.harness.record import TIMED
 from kbench.loaders.corpus.configs import CONFIGS
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import DataError, Environment, Measurement, PlanSummary, Record, Status, UserError, from_dict
 
 SAMPLED = ("samples_us", "anchor_us", "rounds", "second_clock_us", "clocks_disagree", "max_abs_error", "max_rel_error")
@@ -28,8 +29,6 @@ class Samples:
 
     def __init__(self, corpus: Path | None) -> None:
         """Read them, its repeats included; None has none."""
-        from kbench.loaders.corpus.corpus import Corpus
-
         self._rows: dict[str, dict[str, Any]] = {}
         self._sources: dict[str, str] = {}
         self.kept: dict[str, list[Record]] = {}
@@ -80,8 +79,6 @@ class Samples:
 
 def repeated(corpora: Sequence[Path], kernel_ids: Collection[str]) -> tuple[list[Measurement], list[Environment]]:
     """Measurements of these kernels, and their environments."""
-    from kbench.loaders.corpus.corpus import Corpus
-
     rows: list[Measurement] = []
     environments: dict[str, Environment] = {}
     for path in corpora:

@@ -33,7 +33,7 @@ LONGEST_REASON = 120
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Whole:
+class Totals:
     """What searches have done in all, by their logs."""
 
     searches: int
@@ -42,7 +42,7 @@ class Whole:
     """Highest speedup that stands."""
 
     @classmethod
-    def of(cls, states: Sequence[RunState]) -> Whole:
+    def of(cls, states: Sequence[RunState]) -> Totals:
         """That of these searches."""
         bests = [best.reward for state in states if (best := state.best()) and best.reward]
         return cls(len(states), sum(state.charge.measurements for state in states), max(bests, default=None))
@@ -79,7 +79,7 @@ class CampaignProgress:
     """Runs that could not go on because their proposer could not be reached, with the reason."""
     waiting: int = 0
     """Runs that wait for responses of a language model."""
-    whole: Whole | None = None
+    totals: Totals | None = None
     """What these searches have done in all, earlier commands included; None until this one ends."""
     replies_without_kernel: int = 0
     """Replies of a language model that gave no kernel."""
@@ -87,7 +87,7 @@ class CampaignProgress:
     """Why, for the first of them."""
     spent_before: str | None = None
     """The budget that a search had spent before this command changed it to that."""
-    strangers: list[str] = dataclasses.field(default_factory=list)
+    unknown_responses: list[str] = dataclasses.field(default_factory=list)
     """Ids of responses to no request of these searches, which answer nothing."""
     started: float = dataclasses.field(default_factory=time.monotonic)
 
@@ -103,10 +103,10 @@ class CampaignProgress:
             "failures": dict(self.failures), "reused": self.reused, "lost": self.lost, "unmeasured": self.unmeasured,
             "failed_forecasts": self.failed_forecasts, "forecast_failure": self.forecast_failure,
             "replies_without_kernel": self.replies_without_kernel, "no_kernel": self.no_kernel,
-            "spent_before": self.spent_before, "unknown_responses": self.strangers,
+            "spent_before": self.spent_before, "unknown_responses": self.unknown_responses,
             "halted": self.halted, "waiting": self.waiting,
             "gpu_seconds": self.gpu_seconds, "kernels_per_s": self.rate,
-            "in_all": dataclasses.asdict(self.whole) if self.whole else None,
+            "in_all": dataclasses.asdict(self.totals) if self.totals else None,
         }  # fmt: skip
 
     def line(self) -> str:
@@ -117,21 +117,21 @@ class CampaignProgress:
             to_come.append(f"{self.waiting} wait for responses")
         if self.measured and self.total:
             to_come.append(f"{max(0, self.total - self.measured) / self.rate:.0f} s left")
-        return ", ".join([f"{count} kernels", *self._found(), *to_come, *self._silent()])
+        return ", ".join([f"{count} kernels", *self._figures(), *to_come, *self._remarks()])
 
     def result(self) -> str:
         """One line when the campaign has ended."""
         if self.unmeasured is not None:
-            return ", ".join([self.counted(), *self._silent()])
-        here = ", ".join([f"this command: {counted(self.measured, 'kernel')}", *self._found()])
-        return ", ".join([f"{here}; {self.whole}" if self.whole else here, *self._silent()])
+            return ", ".join([self.counted(), *self._remarks()])
+        here = ", ".join([f"this command: {counted(self.measured, 'kernel')}", *self._figures()])
+        return ", ".join([f"{here}; {self.totals}" if self.totals else here, *self._remarks()])
 
-    def stray(self) -> str:
+    def unknown_text(self) -> str:
         """How many responses answer nothing, in words."""
-        one = len(self.strangers) == 1
+        one = len(self.unknown_responses) == 1
         return (
-            f"{counted(len(self.strangers), 'response')} {'has a' if one else 'have'} custom_id"
-            f"{'' if one else 's'} of no request: {self.strangers[0]}{'' if one else ', …'}"
+            f"{counted(len(self.unknown_responses), 'response')} {'has a' if one else 'have'} custom_id"
+            f"{'' if one else 's'} of no request: {self.unknown_responses[0]}{'' if one else ', …'}"
         )
 
     def counted(self) -> str:
@@ -141,14 +141,14 @@ class CampaignProgress:
         next_step = " (kbench data assemble RUN --unmeasured --out CORPUS collects them)" if self.unmeasured else ""
         return f"{counted(self.unmeasured, 'kernel')} proposed, not measured{next_step}"
 
-    def fruitless(self) -> list[str]:
+    def no_kernel_text(self) -> list[str]:
         """How many replies gave no kernel and why the first did not, in words; nothing where all did."""
         if not self.replies_without_kernel:
             return []
         why = " ".join((self.no_kernel or "").split())[:LONGEST_REASON]
         return [f"{counted(self.replies_without_kernel, 'reply', 'replies')} gave no kernel, the first: {why}"]
 
-    def _found(self) -> list[str]:
+    def _figures(self) -> list[str]:
         failed = ", ".join(f"{name} {count}" for name, count in self.failures.most_common()) or "none"
         return [
             f"{self.rate:.1f}/s",
@@ -159,12 +159,12 @@ class CampaignProgress:
             f"lost {self.lost}",
         ]
 
-    def _silent(self) -> list[str]:
-        said = [failed_forecasts(self.failed_forecasts, self.forecast_failure)] if self.failed_forecasts else []
-        said += self.fruitless()
+    def _remarks(self) -> list[str]:
+        remarks = [failed_forecasts(self.failed_forecasts, self.forecast_failure)] if self.failed_forecasts else []
+        remarks += self.no_kernel_text()
         if self.spent_before:
-            said.append(f"the budget was spent before this command: {self.spent_before}")
-        return [*said, *([self.stray()] if self.strangers else [])]
+            remarks.append(f"the budget was spent before this command: {self.spent_before}")
+        return [*remarks, *([self.unknown_text()] if self.unknown_responses else [])]
 
 
 def counted(count: int, name: str, plural: str | None = None) -> str:
@@ -212,11 +212,11 @@ class Campaign:
 
     def __init__(self, how: Drive, write: Callable[[Sequence[LogEntry]], None]) -> None:
         self._how, self._executor, self._write_entries = how, how.executor, write
-        self._ahead = AHEAD if how.measure else sys.maxsize
+        self._most_in_flight = AHEAD if how.measure else sys.maxsize
         began, time_s = time.monotonic(), math.inf if how.deadline_s is None else how.deadline_s
-        self._deadline, self._searched = began + time_s, began + (1.0 - RESERVED) * time_s
-        self._turn = ORDERS[how.order]
-        self._known: dict[Shared, tuple[KernelOutcome, str]] = {}
+        self._deadline, self._search_until = began + time_s, began + (1.0 - RESERVED) * time_s
+        self._order = ORDERS[how.order]
+        self._outcomes: dict[Shared, tuple[KernelOutcome, str]] = {}
         self._proposed: set[Shared] = set()
         self._cells: defaultdict[tuple[str, Backend, str], list[Search]] = defaultdict(list)
         self._waiting: dict[str, list[Search]] = {}
@@ -246,7 +246,7 @@ class Campaign:
                 if not node.skipped and node.kernel_id not in undecided:
                     self._proposed.add((label, node.kernel_id))
                 if node.outcome is not None:
-                    self._known.setdefault((label, node.kernel_id), (node.outcome, state.run_id))
+                    self._outcomes.setdefault((label, node.kernel_id), (node.outcome, state.run_id))
 
     def seen(self, label: str, key: str) -> bool:
         """Whether any run of this label has proposed this kernel."""
@@ -267,7 +267,7 @@ class Campaign:
         states = [search.state for search in ready]
         self.progress.total = sum(state.settings.budget.measurements_left(state.charge) or 0 for state in states)
         try:
-            while (ready or (self._outstanding and self._how.measure)) and time.monotonic() < self._searched:
+            while (ready or (self._outstanding and self._how.measure)) and time.monotonic() < self._search_until:
                 ready = self._feed(ready)
                 for result in self._executor.collect(POLL_S if self._waiting else 0.0):
                     ready.extend(self._settle(result))
@@ -282,14 +282,14 @@ class Campaign:
                 self.progress.unmeasured = len(self._waiting)
         finally:
             self._write()
-        self.progress.whole = Whole.of([search.state for search in self._searches])
+        self.progress.totals = Totals.of([search.state for search in self._searches])
         return self.progress
 
     def _feed(self, ready: list[Search]) -> list[Search]:
         """Advance searches, least advanced first, until enough is in flight; returns those still ready."""
-        ready.sort(key=self._turn, reverse=True)
+        ready.sort(key=self._order, reverse=True)
         kernels: list[KernelSource] = []
-        while ready and len(self._waiting) < self._ahead and time.monotonic() < self._searched:
+        while ready and len(self._waiting) < self._most_in_flight and time.monotonic() < self._search_until:
             search = ready.pop()
             kernels.extend(self._queue(search, self._advance(search)))
             if not search.done and search.state.run_id not in self._outstanding:
@@ -318,8 +318,8 @@ class Campaign:
             key = kernel.kernel_id
             shared = (search.settings.label, key)
             self._proposed.add(shared)
-            if shared in self._known:
-                search.reuse(key, *self._known[shared])
+            if shared in self._outcomes:
+                search.reuse(key, *self._outcomes[shared])
                 self.progress.reused += 1
                 continue
             if key not in self._waiting:
@@ -345,13 +345,13 @@ class Campaign:
         waiting = self._waiting.pop(key)
         for search in waiting:
             shared = (search.settings.label, key)
-            if shared in self._known:
-                search.reuse(key, *self._known[shared])
+            if shared in self._outcomes:
+                search.reuse(key, *self._outcomes[shared])
                 continue
             search.receive(result)
             outcome = search.state.nodes[key].outcome
             if outcome is not None:
-                self._known[shared] = (outcome, search.state.run_id)
+                self._outcomes[shared] = (outcome, search.state.run_id)
                 self._count(outcome)
         self.progress.lost += result.lost is not None
         self.progress.gpu_seconds += gpu_seconds(result.measurements)

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,13 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
     """
     began = time.monotonic()
     runs = [with_hash(settings) for settings in runs]
-    _refuse_twice(runs)
+    # Two runs of one key would write two courses of one search into the log, which could not be read again.
+    keys = Counter(map(run_key, runs))
+    if twice := next((settings for settings in runs if keys[run_key(settings)] > 1), None):
+        raise UserError(
+            f"problem {twice.problem_id!r}, backend {twice.backend.value!r}, method {twice.search_method!r}, seed "
+            f"{twice.seed} is named twice; name each search once"
+        )
     # What is not available is refused before anything is written.
     by_name = functools.cache(proposer_named)
     proposers = [how.proposer_for(settings) if how.proposer_for else by_name(settings.proposer) for settings in runs]
@@ -93,26 +99,14 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
                 progress = campaign.run()
             finally:
                 record_environments(folder, executor.environments())
-            for find in {find for author in authors if (find := getattr(author, "strangers", None))}:
-                progress.strangers = find(asked_places(read_log(folder)))
-            _note_open_requests(folder, campaign.unanswered, keep=progress.live > 0)
+            for find in {find for author in authors if (find := getattr(author, "unknown_responses", None))}:
+                progress.unknown_responses = find(asked_places(read_log(folder)))
+            _write_open_requests(folder, campaign.unanswered, keep=progress.live > 0)
             if not campaign.unanswered:
                 for drop in {drop for author in authors if (drop := getattr(author, "drop_answered", None))}:
                     drop(keep=progress.live > 0)
             wait_for_responses([*campaign.unanswered.values()], progress)
             return progress
-
-
-def _refuse_twice(runs: Sequence[RunSettings]) -> None:
-    """Two runs of one key would write two courses of one search into the log, which could not be read again."""
-    seen: set[RunKey] = set()
-    for settings in runs:
-        if run_key(settings) in seen:
-            raise UserError(
-                f"problem {settings.problem_id!r}, backend {settings.backend.value!r}, method "
-                f"{settings.search_method!r}, seed {settings.seed} is named twice; name each search once"
-            )
-        seen.add(run_key(settings))
 
 
 def _references(
@@ -127,14 +121,14 @@ def _references(
     return references
 
 
-def _note_open_requests(folder: Path, unanswered: Mapping[str, Unanswered], *, keep: bool) -> None:
+def _write_open_requests(folder: Path, unanswered: Mapping[str, Unanswered], *, keep: bool) -> None:
+    """Write what each search waits for, for `kbench generate status`; searches not come to wait as they did."""
     before = open_requests(folder)
-    if not (before or unanswered):
-        return
-    answered = {key for one in unanswered.values() for key in one.files.answers().replies}
-    # Searches that this command did not come to wait as they did.
-    kept = {run: [key for key in keys if key not in answered] for run, keys in before.items()} if keep else {}
-    write_atomically(folder / WAITING, json.dumps(kept | {run: [*one.bodies] for run, one in unanswered.items()}))
+    if before or unanswered:
+        answered = {key for one in unanswered.values() for key in one.files.answers().replies}
+        kept = {run: [key for key in keys if key not in answered] for run, keys in before.items()} if keep else {}
+        waiting = {run: [*one.bodies] for run, one in unanswered.items()}
+        write_atomically(folder / WAITING, json.dumps(kept | waiting))
 
 
 def open_requests(folder: Path) -> dict[str, list[str]]:
@@ -153,10 +147,7 @@ def _described(folder: Path, places: Sequence[Environment]) -> Environment | Non
     return next((one for one in read_environments(folder) if one.gpu == places[0].gpu), places[0])
 
 
-RunKey = tuple[str, str, str, int, str]
-
-
-def run_key(settings: RunSettings) -> RunKey:
+def run_key(settings: RunSettings) -> tuple[str, str, str, int, str]:
     """What tells the runs of a folder apart."""
     return (settings.problem_id, settings.backend.value, settings.search_method, settings.seed, settings.label)
 
@@ -212,7 +203,7 @@ def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgr
         key, error = next(iter(errors.items()))
         were = "was" if len(errors) == 1 else "were"
         message += f"; {len(errors)} {were} answered with an error, the first: {key} (got {error})"
-    message += "".join(f"; {said}" for said in progress.fruitless())
-    if progress.strangers:
-        message += f"; {progress.stray()}"
+    message += "".join(f"; {said}" for said in progress.no_kernel_text())
+    if progress.unknown_responses:
+        message += f"; {progress.unknown_text()}"
     raise CampaignWaitingError(message, Unanswered(first.files, bodies, errors), progress, waiting)

@@ -23,7 +23,7 @@ from kbench.generation.executors.ray import RayExecutor
 from kbench.generation.executors.replay import open_facts, open_recording, recorded_references
 from kbench.generation.log import found_files
 from kbench.generation.proposers.folder import folder_runs
-from kbench.generation.proposers.genome.header import families_for
+from kbench.generation.proposers.genome.template import families_for
 from kbench.generation.proposers.mixed import checked
 from kbench.generation.proposers.mixed import proposer as proposer_named
 from kbench.generation.proposers.pool import POOL, pool_of

@@ -47,23 +47,19 @@ def summaries(folder: Path) -> list[Row]:
     )
     waiting, live = open_requests(folder), in_use(folder / LIVE_NAME)
     return [
-        _summary(state, waiting.get(run_id), sum(map(_by_a_model, entries))) | {"live": live and not state.stopped}
+        _summary(state, waiting.get(run_id), entries) | {"live": live and not state.stopped}
         for run_id, entries in by_run(entries).items()
         if (state := replay(entries))
     ]
 
 
-def _by_a_model(entry: LogEntry) -> bool:
-    """Whether a language model gave this answer, a kernel or not."""
-    answers = entry.kind in ("candidate_proposed", "proposal_failed")
-    return answers and "model" in (entry.payload.get("recipe") or {})
-
-
-def _summary(state: RunState, waiting: Sequence[str] | None, answered: int) -> dict[str, Any]:
+def _summary(state: RunState, waiting: Sequence[str] | None, entries: Sequence[LogEntry]) -> dict[str, Any]:
     best, settings, charge = state.best(), state.settings, state.charge
     open_slots = len(state.requests) - len(state.answered) if settings.proposer == LLM else 0
     # What was noted of a search before it stopped nobody waits for.
     still_open = 0 if state.stopped else open_slots if waiting is None else len(waiting)
+    answers = (entry.payload for entry in entries if entry.kind in ("candidate_proposed", "proposal_failed"))
+    answered = sum("model" in (answer.get("recipe") or {}) for answer in answers)
     return {
         "run_id": state.run_id, "problem": settings.problem_id, "backend": settings.backend.value,
         "method": settings.search_method, "step": state.step,

@@ -80,11 +80,11 @@ class LocalExecutor:
         with contextlib.suppress(queue.Empty):
             while True:
                 first = not results and timeout_s > 0
-                done = self._done.get(timeout=timeout_s) if first else self._done.get_nowait()
-                if isinstance(done, BaseException):
-                    raise InfrastructureError(f"the harness failed: {type(done).__name__}: {done}") from done
+                outcome = self._done.get(timeout=timeout_s) if first else self._done.get_nowait()
+                if isinstance(outcome, BaseException):
+                    raise InfrastructureError(f"the harness failed: {type(outcome).__name__}: {outcome}") from outcome
                 self._unfinished -= 1
-                results.append(done)
+                results.append(outcome)
         return results
 
     def second_clock(self, kernels: Sequence[KernelSource]) -> Mapping[str, SecondTimes]:

@@ -108,16 +108,14 @@ class RayExecutor:
         ready, _ = ray.wait(answers, num_returns=len(answers), timeout=LONGEST_WAIT_S)
         for answer in ready:
             try:
-                self._learn(ray.get(answer))
+                environment = ray.get(answer)
+                self._environments[environment.env_id] = environment
             except ray.exceptions.RayError as error:
                 raise InfrastructureError(f"an actor could not open its GPU: {error}") from error
         return self
 
     def _start(self) -> Any:
         return _ray().remote(MeasuringActor).options(num_gpus=self._gpus_each, num_cpus=1).remote(self._make)
-
-    def _learn(self, environment: Environment) -> None:
-        self._environments[environment.env_id] = environment
 
     def __exit__(self, *error: Any) -> None:
         ray = _ray()
@@ -181,7 +179,7 @@ class RayExecutor:
         actor, batch = self._busy.pop(done)
         try:
             environment, results = ray.get(done)
-            self._learn(environment)
+            self._environments[environment.env_id] = environment
         except ray.exceptions.RayActorError:
             return self._lose(actor, batch)
         except ray.exceptions.RayTaskError as error:

@@ -11,6 +11,7 @@ from kbench.generation.executors.executor import Pair, Result, result_of
 from kbench.generation.log import found_files, read_environments, read_log
 from kbench.harness.record import refereed
 from kbench.harness.timing.second_clock import SecondTimes
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Environment, KernelSource, Measurement, ReferenceTime, UserError, from_dict
 
 NAMED = 3
@@ -20,7 +21,6 @@ ENOUGH, NEARLY_ALL = 8, 0.9
 
 if TYPE_CHECKING:
     from kbench.harness.commands.compare import Comparison
-    from kbench.loaders.corpus.corpus import Corpus
 
 
 class ReplayExecutor:
@@ -47,12 +47,12 @@ class ReplayExecutor:
         Raises:
             UserError: nearly all kernels so far were not recorded.
         """
-        done = [self._result(key) for key in self._queue]
+        results = [self._result(key) for key in self._queue]
         self._queue.clear()
         asked = self._answered + len(self.missing)
-        if done and asked >= ENOUGH and len(self.missing) > NEARLY_ALL * asked:
+        if results and asked >= ENOUGH and len(self.missing) > NEARLY_ALL * asked:
             self.refuse_another_search()
-        return done
+        return results
 
     def _result(self, key: str) -> Result:
         if key not in self._recorded:
@@ -97,8 +97,6 @@ class ReplayExecutor:
 
 def open_facts(path: Path) -> ReplayExecutor:
     """An executor that knows the GPU of a run folder or corpus and no measurements, for searches that only ask."""
-    from kbench.loaders.corpus.corpus import Corpus
-
     environments = read_environments(path)
     if not environments and not found_files(path):
         environments = _environments(Corpus.open(path))
@@ -109,8 +107,6 @@ def open_facts(path: Path) -> ReplayExecutor:
 
 def recorded_references(path: Path) -> list[ReferenceTime]:
     """The reference times of a corpus; none of a run folder, whose own lie beside its log."""
-    from kbench.loaders.corpus.corpus import Corpus
-
     if found_files(path) or read_environments(path):
         return []
     return [from_dict(ReferenceTime, row) for row in Corpus.open(path).table("references").to_pylist()]
@@ -133,8 +129,6 @@ def open_recording(path: Path) -> ReplayExecutor:
         executor = ReplayExecutor(recorded, read_environments(path))
         executor.started = started
         return executor
-    from kbench.loaders.corpus.corpus import Corpus
-
     corpus = Corpus.open(path)
     for row in corpus.table("measurements", gpu=corpus.gpus()[:1] or None).to_pylist():
         recorded[row["kernel_id"]].append(from_dict(Measurement, row))

@@ -64,9 +64,9 @@ def folder_runs(
     runs = [
         RunSettings(
             problem_id=problem_id, backend=backend, method=chosen, proposer=writer,
-            label=folder.name, seeds=len(found), batch=len(found),
-            budget=Budget(measurements=(1 + variants) * len(found)), **defaults_for(writer),
+            label=folder.name, seeds=len(own), batch=len(own),
+            budget=Budget(measurements=(1 + variants) * len(own)), **defaults_for(writer),
         )
-        for (problem_id, backend), found in files.items()
+        for (problem_id, backend), own in files.items()
     ]  # fmt: skip
     return runs, lambda settings: FolderProposer(files[settings.problem_id, settings.backend], writer)

@@ -14,18 +14,15 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kbench.benchmark.surrogates.online import features
-from kbench.generation.proposers.genome.header import Family, Gene, Genome
+from kbench.benchmark.surrogates.online import Matrix, features
 from kbench.generation.proposers.genome.proposer import GenomeProposer
+from kbench.generation.proposers.genome.template import Family, Gene, Genome
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
 from kbench.generation.search.state import Operator
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Backend, Measurement, UnknownNameError, UserError, from_dict
-
-if TYPE_CHECKING:
-    from kbench.benchmark.surrogates.online import Matrix
-    from kbench.loaders.corpus.corpus import Corpus
 
 COLUMNS = (
     "kernel_id", "problem_id", "backend", "gpu", "proposer", "parent_id", "source", "runtime_us", "speedup", "status",
@@ -75,8 +72,6 @@ def pools_in(
 
     A problem and backend has one pool, on the GPU that has most of its kernels.
     """
-    from kbench.loaders.corpus.corpus import Corpus
-
     corpus = Corpus.open(path)
     cells = _cells(corpus, split=split)
     timed = [len(rows) for rows in cells.values() if any(map(_timed, rows))]
@@ -105,8 +100,6 @@ def pools_in(
 
 def pool_of(path: Path, problem_id: str, backend: Backend) -> RecordedPool:
     """The measured kernels of one problem and backend, on the GPU that has most of them."""
-    from kbench.loaders.corpus.corpus import Corpus
-
     corpus = Corpus.open(path)
     cells = _cells(corpus, problem=problem_id, backend=backend.value)
     if not any(_timed(row) for rows in cells.values() for row in rows):
@@ -147,11 +140,11 @@ def _pool(corpus: Corpus, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> Reco
     return RecordedPool(problem_id, Backend(backend), sources, fresh, measurements, best, splits)
 
 
-def _against_median(found: Mapping[str, list[Measurement]]) -> defaultdict[str, list[Measurement]]:
+def _against_median(measurements: Mapping[str, list[Measurement]]) -> defaultdict[str, list[Measurement]]:
     """Measurements with speedups over the median configuration: a parameter space has no reference."""
-    middle = statistics.median(row.runtime_us for rows in found.values() for row in rows if row.runtime_us)
+    middle = statistics.median(row.runtime_us for rows in measurements.values() for row in rows if row.runtime_us)
     scaled: defaultdict[str, list[Measurement]] = defaultdict(list)
-    for key, rows in found.items():
+    for key, rows in measurements.items():
         for row in rows:
             speedup = middle / row.runtime_us if row.runtime_us else None
             figures = dict.fromkeys(("speedup", "speedup_low", "speedup_high"), speedup)

@@ -154,24 +154,23 @@ def guesses(
     def ask(some: Sequence[Node]) -> list[Query]:
         return [query_for(settings, node, gpu, gpu_facts_json) for node in some]
 
-    names = [query_id(node, gpu) for node in nodes]
     against_parent = settings.filter is not None and settings.filter.against_parent
     if isinstance(guide, OnlineGuide):
         if against_parent:
             raise UserError(f"surrogate {ONLINE!r} knows no pairs of kernels; leave out against_parent")
-        return guide.guess(known, nodes, names, ask)
-    if not against_parent:
-        if fit := getattr(guide, "fit", None):
-            fit([(query, _answered(settings, n, gpu)) for n in known if n.reward for query in ask([n])])
-        return [Guess(forecast) for forecast in in_order(names, guide.forecast(ask(nodes)))]
-    above = [parent if parent and parent.reward else None for parent in (parents.get(n.kernel_id) for n in nodes)]
-    pairs = list(zip(nodes, above, strict=True))
-    queries = [query_for(settings, node, gpu, gpu_facts_json, parent) for node, parent in pairs]
+        return guide.guess(known, nodes, [query_id(node, gpu) for node in nodes], ask)
+    if not against_parent and (fit := getattr(guide, "fit", None)):
+        fit([(query, _answered(settings, n, gpu)) for n in known if n.reward for query in ask([n])])
+    own = [parents.get(node.kernel_id) if against_parent else None for node in nodes]
+    anchors = [parent if parent and parent.reward else None for parent in own]
+    pairs = zip(nodes, anchors, strict=True)
+    queries = [query_for(settings, node, gpu, gpu_facts_json, anchor) for node, anchor in pairs]
+    forecasts = in_order([query.query_id for query in queries], guide.forecast(queries))
     expected = []
-    for parent, forecast in zip(above, in_order([q.query_id for q in queries], guide.forecast(queries)), strict=True):
+    for anchor, forecast in zip(anchors, forecasts, strict=True):
         # The parent's own speed puts children of different parents on one scale.
-        rise, start = expected_log2(forecast), math.log2(parent.reward) if parent and parent.reward else 0.0
-        expected.append(Guess(forecast, None if rise is None else start + rise))
+        rise, start = expected_log2(forecast), math.log2(anchor.reward) if anchor and anchor.reward else 0.0
+        expected.append(Guess(forecast, start + rise if against_parent and rise is not None else None))
     return expected
 
 

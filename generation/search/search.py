@@ -164,9 +164,9 @@ class Search:
         briefing: dict[str, Any] = {}
         if learns(self.settings):
             # The cell's fastest kernel whose author stated an idea.
-            stated = [(node.reward, node) for node in self._measured() if node.reward is not None and node.idea]
-            if stated:
-                reward, best = max(stated, key=lambda pair: pair[0])
+            with_idea = [(node.reward, node) for node in self._measured() if node.reward is not None and node.idea]
+            if with_idea:
+                reward, best = max(with_idea, key=lambda pair: pair[0])
                 briefing["best_known"] = dataclasses.asdict(BestKnown(best.kernel_id, reward, best.idea or ""))
         if self._references and LLM in self.settings.proposer.split("+"):
             briefing["references"] = {name: dataclasses.astuple(one) for name, one in self._references.items()}

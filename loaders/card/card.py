@@ -24,7 +24,7 @@ from kbench.loaders.card.provenance import EXECUTION, Provenance, citation_of, p
 from kbench.loaders.corpus.configs import CONFIGS, DEFAULT, SPLITS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import CARD, CROISSANT, EVAL, LEDGER, PLOTS
-from kbench.loaders.summary.counts import UNMEASURED, Counts, count
+from kbench.loaders.summary.coverage import UNMEASURED, Counts, count
 from kbench.schemas import QuestionKind, Status, arrow_schema
 from kbench.schemas.bins import LABELS, NUMBERS
 from kbench.schemas.gpus import partition_size, whole_gpu
@@ -46,20 +46,23 @@ SIZES = (
 
 def render_card(corpus: Corpus, findings: SimpleNamespace | None = None) -> str:
     """The card of a corpus."""
-    counts, whose = count(corpus), provenance_of(corpus)
-    main = corpus.main_gpu() if whose.ours else None  # of imported kernels every GPU is asked about
-    front = yaml.safe_dump(front_matter(corpus, counts, whose), sort_keys=False, allow_unicode=True, width=1000)
-    if findings is None and whose.ours:
+    counts, provenance = count(corpus), provenance_of(corpus)
+    main = corpus.main_gpu() if provenance.ours else None  # of imported kernels every GPU is asked about
+    front = yaml.safe_dump(front_matter(corpus, counts, provenance), sort_keys=False, allow_unicode=True, width=1000)
+    if findings is None and provenance.ours:
         findings = findings_of(corpus)
+    # How many questions are about kernels of each class of author.
+    authors = Counter(sorted(corpus.table("questions", columns=["author"]).column("author").to_pylist()))
     page = _environment().get_template("card.md.j2").render(
-        corpus=corpus, configs=CONFIGS, versions=corpus.manifest.versions(), counts=counts, whose=whose,
-        sheet=sheet_of(whose), execution=EXECUTION, findings=findings, machines=_machines(corpus),
-        columns=partial(_columns, NOTES if whose.ours else {}),
+        corpus=corpus, configs=CONFIGS, versions=corpus.manifest.versions(), counts=counts, provenance=provenance,
+        sheet=sheet_of(provenance), execution=EXECUTION, findings=findings, machines=_machines(corpus),
+        columns=partial(_columns, NOTES if provenance.ours else {}),
         row_each="a kernel has one for each GPU it was measured on", bins=list(zip(NUMBERS, LABELS, strict=True)),
         captions=CAPTIONS, bins_plot=BINS, plots_folder=PLOTS, ledger_file=LEDGER,
-        example=_example(corpus), questions=_questions(corpus, main), main_gpu=main, authors=_authors(corpus),
+        example=_example(corpus), questions=_questions(corpus, main), main_gpu=main,
+        authors=", ".join(f"{name} {number:,}" for name, number in sorted(authors.items(), key=lambda one: -one[1])),
         facet_titles={"gpu": "GPU", "search_method": "search method"}, gpus=gpus_in_words(counts.facets["gpu"]),
-        citation=citation_of(corpus, whose),
+        citation=citation_of(corpus, provenance),
     )  # fmt: skip
     # Sections that a corpus has nothing for leave their blank lines.
     page = re.sub(r"\n{3,}", "\n\n", page).strip()
@@ -102,9 +105,9 @@ def gpus_in_words(names: Iterable[str]) -> str:
     return f"{'one GPU' if len(texts) == 1 else f'{len(texts)} GPUs'} ({'; '.join(texts)})" if texts else ""
 
 
-def front_matter(corpus: Corpus, counts: Counts, whose: Provenance | None = None) -> dict[str, Any]:
+def front_matter(corpus: Corpus, counts: Counts, provenance: Provenance | None = None) -> dict[str, Any]:
     """What the Hub and `datasets` read."""
-    whose = whose or provenance_of(corpus)
+    provenance = provenance or provenance_of(corpus)
     versions = corpus.manifest.versions()
     configs = []
     for name in corpus.configs:
@@ -117,8 +120,8 @@ def front_matter(corpus: Corpus, counts: Counts, whose: Provenance | None = None
     infos = [{"config_name": name, "features": features(arrow_schema(CONFIGS[name].record))} for name in corpus.configs]
     kernels = counts.rows.get(DEFAULT, 0)
     return {
-        "license": whose.licence_word,
-        "pretty_name": sheet_of(whose).title,
+        "license": provenance.licence_word,
+        "pretty_name": sheet_of(provenance).title,
         "language": ["code"],
         "task_categories": ["text-classification", "text-generation"],
         "tags": ["gpu", "cuda", "triton", "kernel", "benchmark", "performance", "croissant"],
@@ -175,12 +178,6 @@ def _example(corpus: Corpus) -> list[tuple[str, str]]:
     ]
 
 
-def _authors(corpus: Corpus) -> str:
-    """How many questions are about kernels of each class of author."""
-    found = Counter(corpus.table("questions", columns=["author"]).column("author").to_pylist())
-    return ", ".join(f"{name} {found[name]:,}" for name in sorted(found, key=lambda name: (-found[name], name)))
-
-
 def _questions(corpus: Corpus, main: str | None) -> list[list[str]]:
     """Of each split: its problems, its questions by kind, and those on the GPU that is asked about by default."""
     if not corpus.rows("questions"):
@@ -232,6 +229,16 @@ def _columns(notes: Mapping[str, Mapping[str, str]], name: str) -> Iterator[tupl
         yield field.name, kind if len(kind) < 40 else brief, meaning
 
 
+TASKS = ("forecast", "edit", "rank", "select")
+EVAL_FACTS: Mapping[str, Any] = {
+    "name": "kbench",
+    "description": "How fast will this GPU kernel run, and how sure are you?",
+    "tasks": [{"id": task, "config": "questions", "split": "test"} for task in TASKS],
+}
+"""What the Hub reads to show a dataset as a benchmark. It names no evaluation framework: the Hub knows a closed list of
+them, and refuses a file with another."""
+
+
 def describe(corpus: Corpus, folder: Path) -> dict[str, bytes | None]:
     """What describes a corpus: content by path in its folder, None for what an earlier description left there.
 
@@ -242,25 +249,9 @@ def describe(corpus: Corpus, folder: Path) -> dict[str, bytes | None]:
     files = {f"{PLOTS}/{name}": text for name, text in findings.plots.items()} if findings else {}
     if findings and findings.costs:
         files[LEDGER] = json.dumps(findings.costs, indent=1) + "\n"
-    if any(entry.split == ASKED_SPLIT for entry in corpus.files(QUESTIONS)):
-        files[EVAL] = yaml.safe_dump(eval_facts(), sort_keys=False, allow_unicode=True)
+    if any(entry.split == "test" for entry in corpus.files("questions")):
+        files[EVAL] = yaml.safe_dump(EVAL_FACTS, sort_keys=False, allow_unicode=True)
     files |= {CROISSANT: render_croissant(corpus), CARD: render_card(corpus, findings)}
     made: dict[str, bytes | None] = {name: text.encode() for name, text in files.items()}
     left = [folder / LEDGER, folder / EVAL, *sorted((folder / PLOTS).glob("*.svg"))]
     return made | {name: None for path in left if (name := path.relative_to(folder).as_posix()) not in made}
-
-
-TASKS = ("forecast", "edit", "rank", "select")
-QUESTIONS, ASKED_SPLIT = "questions", "test"
-
-
-def eval_facts() -> dict[str, Any]:
-    """What the Hub reads to show a dataset as a benchmark: its tasks, each a config and a split.
-
-    It names no evaluation framework: the Hub knows a closed list of them, and refuses a file with another.
-    """
-    return {
-        "name": "kbench",
-        "description": "How fast will this GPU kernel run, and how sure are you?",
-        "tasks": [{"id": task, "config": QUESTIONS, "split": ASKED_SPLIT} for task in TASKS],
-    }

@@ -15,7 +15,7 @@ from kbench.loaders.card.provenance import EXECUTION, citation_of, provenance_of
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.fingerprint import corpus_fingerprint, dataset_version
-from kbench.loaders.summary.counts import Counts, count
+from kbench.loaders.summary.coverage import Counts, count
 from kbench.schemas import Kernel, arrow_schema
 from kbench.schemas.record import field_docs
 
@@ -34,8 +34,8 @@ def render_croissant(corpus: Corpus) -> str:
 
 def croissant(corpus: Corpus) -> dict[str, Any]:
     """The metadata of a corpus."""
-    whose = provenance_of(corpus)
-    counts, sheet, citation = count(corpus), sheet_of(whose), citation_of(corpus, whose)
+    provenance = provenance_of(corpus)
+    counts, sheet, citation = count(corpus), sheet_of(provenance), citation_of(corpus, provenance)
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
@@ -50,7 +50,7 @@ def croissant(corpus: Corpus) -> dict[str, Any]:
         "version": dataset_version(corpus_fingerprint(corpus.manifest.config_hashes), Kernel.VERSION),
         **({"datePublished": counts.last_measured[:10]} if counts.last_measured else {}),
         **responsible(counts, sheet),
-        "distribution": list(_distribution(corpus)),
+        "distribution": [part for name in corpus.configs for part in _distribution(corpus, name)],
         "recordSet": [_record_set(name) for name in corpus.configs],
     }
 
@@ -81,26 +81,14 @@ def responsible(counts: Counts, sheet: SimpleNamespace) -> dict[str, Any]:
     }
 
 
-def _distribution(corpus: Corpus) -> Iterator[dict[str, Any]]:
-    for name in corpus.configs:
-        for entry in corpus.files(name):
-            yield {
-                "@type": "cr:FileObject",
-                "@id": entry.path,
-                "name": entry.path,
-                "contentUrl": entry.path,
-                "contentSize": f"{entry.bytes} B",
-                "encodingFormat": "application/x-parquet",
-                "sha256": entry.sha256,
-            }
-        yield {
-            "@type": "cr:FileSet",
-            "@id": f"{name}-files",
-            "name": f"{name}-files",
-            "description": f"Parquet files of the config {name}.",
-            "encodingFormat": "application/x-parquet",
-            "includes": f"{name}/*.parquet",
-        }
+def _distribution(corpus: Corpus, name: str) -> Iterator[dict[str, Any]]:
+    parquet = {"encodingFormat": "application/x-parquet"}
+    for entry in corpus.files(name):
+        place = dict.fromkeys(("@id", "name", "contentUrl"), entry.path)
+        size = {"contentSize": f"{entry.bytes} B", **parquet, "sha256": entry.sha256}
+        yield {"@type": "cr:FileObject", **place, **size}
+    about = {"description": f"Parquet files of the config {name}.", **parquet, "includes": f"{name}/*.parquet"}
+    yield {"@type": "cr:FileSet", "@id": f"{name}-files", "name": f"{name}-files", **about}
 
 
 def _record_set(name: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -134,10 +135,9 @@ def costs_of(corpus: Corpus, ok_kernels: int) -> dict[str, Any] | None:
 
 
 def _moment(text: str) -> datetime:
-    try:
+    moment = None
+    with suppress(ValueError):
         moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
     if moment is None or moment.tzinfo is None:
         raise DataError(f"started_at is {text!r}; it must be ISO 8601 in UTC, such as 2026-01-01T00:00:00Z")
     return moment

@@ -110,9 +110,9 @@ def sheet_of(provenance: Provenance) -> SimpleNamespace:
     return _sheet({name: text.format(**facts) for name, text in _TEXTS["imported"].items()})
 
 
-def citation_of(corpus: Corpus, whose: Provenance) -> str | None:
+def citation_of(corpus: Corpus, provenance: Provenance) -> str | None:
     """How to cite a corpus: what is said of its kind, with the release and fingerprint of this one."""
-    citation: str | None = sheet_of(whose).citation
+    citation: str | None = sheet_of(provenance).citation
     if citation is None:
         return None
     release = f"  version = {{{corpus.manifest.release}}},\n" if corpus.manifest.release else ""

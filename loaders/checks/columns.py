@@ -73,33 +73,28 @@ def column_issues(config: Config, table: pa.Table, file: str) -> Iterator[Issue]
         if column.null_count == len(column):
             # Rows from elsewhere leave most columns null; what holds no value breaks no rule on values.
             continue
-        yield from _value_issues(config.record, name, field, column, file)
-
-
-def _value_issues(record: type[Record], name: str, field: FieldType, column: Any, file: str) -> Iterator[Issue]:
-    if field.base is tuple:
-        assert field.item is not None
-        yield from _list_issues(name, field.item, column, file)
-    elif isinstance(field.base, type) and issubclass(field.base, Record):
-        yield from _nested_issues(name, field.base, column, file)
-    else:
-        for mask, message in _broken(field, column):
-            yield from rows_where(mask, file, name, column, message)
+        item = field.item or field
+        if issubclass(item.base, Record):
+            yield from _nested_issues(name, item.base, column, file)
+        elif field.item is None:
+            for mask, message in _broken(field, column):
+                yield from rows_where(mask, file, name, column, message)
+        else:
+            values, parents = pc.list_flatten(column), pc.list_parent_indices(column)
+            missing = [] if item.optional else [(pc.is_null(values), "items must be set")]
+            for mask, message in (*missing, *_broken(item, values)):
+                yield from _lists_where(mask, parents, file, name, column, message)
 
 
 def _broken(field: FieldType, column: Any) -> Iterator[tuple[Any, str]]:
     """(mask, message) for each rule of a scalar field."""
-    if isinstance(field.base, type) and issubclass(field.base, enum.StrEnum):
+    if issubclass(field.base, enum.StrEnum):
         allowed = [member.value for member in field.base]
         is_allowed = pc.is_in(column, value_set=pa.array(allowed))
         yield pc.and_(pc.is_valid(column), pc.invert(is_allowed)), f"must be one of {', '.join(allowed)}"
     if field.base is float:
         yield pc.invert(pc.is_finite(column)), "must be finite; use null for 'not measured'"
-    if field.limit is not None:
-        yield from _out_of_bounds(field.limit, column)
-
-
-def _out_of_bounds(limit: Limit, column: Any) -> Iterator[tuple[Any, str]]:
+    limit = field.limit or Limit()
     if limit.minimum is not None:
         yield pc.less(column, limit.minimum), f"must be at least {limit.minimum:g}"
     if limit.exclusive_minimum is not None:
@@ -108,17 +103,6 @@ def _out_of_bounds(limit: Limit, column: Any) -> Iterator[tuple[Any, str]]:
         yield pc.greater(column, limit.maximum), f"must be at most {limit.maximum:g}"
     if limit.pattern is not None:
         yield pc.invert(pc.match_substring_regex(column, limit.pattern)), f"must match {limit.pattern}"
-
-
-def _list_issues(name: str, item: FieldType, column: Any, file: str) -> Iterator[Issue]:
-    if isinstance(item.base, type) and issubclass(item.base, Record):
-        yield from _nested_issues(name, item.base, column, file)
-        return
-    values, parents = pc.list_flatten(column), pc.list_parent_indices(column)
-    missing = [] if item.optional else [(pc.is_null(values), "items must be set")]
-    checks = [*missing, *_broken(item, values)]
-    for mask, message in checks:
-        yield from _lists_where(mask, parents, file, name, column, message)
 
 
 def _lists_where(mask: Any, parents: Any, file: str, name: str, column: Any, message: str) -> Iterator[Issue]:

@@ -5,6 +5,7 @@ Figures that were measured elsewhere are left out: their origin may round, or ha
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 import statistics
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from kbench.loaders.checks import columns
 from kbench.loaders.checks.columns import Issue, rows_where
 from kbench.loaders.corpus.configs import Config
-from kbench.loaders.splits.problems import HELD_OUT
+from kbench.loaders.splits import HELD_OUT
 from kbench.schemas import Status
 
 Part = tuple[str, pa.Table]
@@ -26,7 +27,7 @@ SEPARATOR = "\x1f"
 """Between the columns of a key; no id or name holds it."""
 
 
-def whole(parts: Iterable[Part], columns: Sequence[str]) -> pa.Table:
+def columns_of(parts: Iterable[Part], columns: Sequence[str]) -> pa.Table:
     """Some columns of all parts."""
     return pa.concat_tables([table.select(columns) for _, table in parts])
 
@@ -62,29 +63,22 @@ def reference_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     yield from _event_gaps(parts["events"])
 
 
-def _locate(parts: list[Part], row: int) -> tuple[str, int]:
-    for file, table in parts:
-        if row < table.num_rows:
-            return file, row
-        row -= table.num_rows
-    raise IndexError(row)
-
-
 def duplicates(config: Config, parts: list[Part]) -> Iterator[Issue]:
     """Rows whose key an earlier row already has."""
     if not parts:
         return
-    keys = whole(parts, config.key)
+    keys = columns_of(parts, config.key)
     numbered = keys.append_column("row", pa.array(range(keys.num_rows)))
     first = numbered.group_by(list(config.key)).aggregate([("row", "min")]).column("row_min")
     if len(first) == keys.num_rows:
         return
     repeated = pc.invert(pc.is_in(numbered.column("row"), value_set=first.combine_chunks()))
+    starts = list(itertools.accumulate((table.num_rows for _, table in parts), initial=0))
     for row in pc.indices_nonzero(repeated).to_pylist()[: columns.REPORTED_ROWS]:
-        file, local = _locate(parts, row)
+        at = bisect.bisect_right(starts, row) - 1
         value = [keys.column(name)[row].as_py() for name in config.key]
         field, shown = ("+".join(config.key), value) if len(value) > 1 else (config.key[0], value[0])
-        yield Issue(file, local, field, shown, "is a duplicate; ids must be unique")
+        yield Issue(parts[at][0], row - starts[at], field, shown, "is a duplicate; ids must be unique")
 
 
 REFERENCES = {
@@ -118,7 +112,7 @@ def _lost(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
         if not parts[target]:
             # A corpus may hold kernels alone; what it does not hold cannot be pointed into.
             continue
-        ids = whole(parts[target], [key]).column(key).combine_chunks()
+        ids = columns_of(parts[target], [key]).column(key).combine_chunks()
         for config in parts:
             if (config in SELF_CONTAINED and target == "kernels") or (config, column) == (target, key):
                 continue
@@ -141,7 +135,7 @@ def _disagreements(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     for target, config, column, field in AGREEMENTS:
         if parts[target] and parts[config]:
             key = REFERENCES[column][1]
-            targets = Lookup(whole(parts[target], [key, field]), [key])
+            targets = Lookup(columns_of(parts[target], [key, field]), [key])
             what = f"the problem of its {column}" if field == "problem_id" else "the problem's family"
             for file, table in parts[config]:
                 wrong = pc.not_equal(table.column(field), targets.column(field, targets.rows(table.column(column))))
@@ -150,7 +144,7 @@ def _disagreements(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
 
 def workloads(problems: list[Part]) -> pa.Table:
     """The timed sizes of every problem, by problem_id and workload."""
-    table = whole(problems, ["problem_id", "workloads"])
+    table = columns_of(problems, ["problem_id", "workloads"])
     names = pc.struct_field(pc.list_flatten(table.column("workloads")), "name")
     owners = table.column("problem_id").take(pc.list_parent_indices(table.column("workloads")))
     return pa.table({"problem_id": owners, "workload": names})
@@ -160,7 +154,7 @@ def _unknown_workloads(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     """Times of ours on a workload that their problem does not have; other people name theirs as they like."""
     if not parts["problems"]:
         return
-    problems = whole(parts["problems"], ["problem_id"])
+    problems = columns_of(parts["problems"], ["problem_id"])
     listed_workloads = joined(workloads(parts["problems"]).columns).combine_chunks()
     message = "the problem has no workload of this name"
     for part in parts["measurements"] + parts["repeats"] + parts["references"]:
@@ -182,7 +176,7 @@ def _lost_parents(live: list[Part]) -> Iterator[Issue]:
     """Kernels of a search whose parents the same search did not measure."""
     if not live:
         return
-    measured = joined(whole(live, [*SEARCH, "kernel_id"]).columns).combine_chunks()
+    measured = joined(columns_of(live, [*SEARCH, "kernel_id"]).columns).combine_chunks()
     for part, column in itertools.product(live, ("parent_id", "other_id")):
         yield from _unlisted(part, [*SEARCH, column], measured, "the parent is not in its search")
 
@@ -191,7 +185,7 @@ def _strange_splits(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     """Live kernels in a split that no kernel of their problem is in, such as test where a surrogate may train on it."""
     if not parts["kernels"]:
         return
-    kernels = whole(parts["kernels"], ["problem_id", "split"])
+    kernels = columns_of(parts["kernels"], ["problem_id", "split"])
     listed = kernels.column("problem_id").combine_chunks()
     sides = joined(kernels.columns).combine_chunks()
     for part in parts["live"]:
@@ -204,7 +198,9 @@ def _event_gaps(parts: Sequence[Part]) -> Iterator[Issue]:
     """Runs whose events are not numbered from 0 without gaps."""
     if not parts:
         return
-    counted = whole(parts, ["run_id", "index"]).group_by("run_id").aggregate([("index", "max"), ("index", "count")])
+    counted = (
+        columns_of(parts, ["run_id", "index"]).group_by("run_id").aggregate([("index", "max"), ("index", "count")])
+    )
     for run in counted.to_pylist():
         if run["index_max"] != run["index_count"] - 1:
             message = (
@@ -224,7 +220,7 @@ def figure_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     """Speedups and splits of pairs and questions, and figures of kernels, that the rows they come from contradict."""
     if parts["kernels"]:
         kernels = Lookup(
-            whole(parts["kernels"], ["kernel_id", "gpu", "split", "origin", *FIGURES]), ["kernel_id", "gpu"]
+            columns_of(parts["kernels"], ["kernel_id", "gpu", "split", "origin", *FIGURES]), ["kernel_id", "gpu"]
         )
         for file, table in parts["pairs"] + parts["questions"]:
             if "origin" in table.column_names:
@@ -237,7 +233,7 @@ def figure_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     if parts["measurements"]:
         columns = ["kernel_id", "problem_id", "gpu", "workload", "status", *FIGURES]
         sizes = workloads(parts["problems"]) if parts["problems"] else None
-        means = _means(whole(parts["measurements"], columns), sizes)
+        means = _means(columns_of(parts["measurements"], columns), sizes)
         for file, table in parts["kernels"]:
             yield from _kernel_figures(file, table, means)
     for file, table in parts["live"]:

@@ -13,15 +13,16 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
-from kbench.loaders.splits.lineage import (
+from kbench.loaders.splits import (
     FAR,
+    HELD_OUT,
     LineageSplits,
+    cluster_id,
+    derive_splits,
     distinct_kernels,
-    kernel_splits,
-    known_splits,
-    lineage_splits,
+    splits_of,
+    splits_of_kernels,
 )
-from kbench.loaders.splits.problems import HELD_OUT, cluster_id
 from kbench.loaders.storage.pool import spread
 
 SIMILAR = 0.8
@@ -49,9 +50,9 @@ def distances(corpus: Corpus, stripped: Mapping[str, str]) -> tuple[list[Mapping
     rows = distinct_kernels(corpus, ["kernel_id", "problem_id", "cluster_id"])
     ids, problems, clusters = zip(*rows, strict=True)
     grams = Grams([stripped[kernel] for kernel in ids])
-    rule = lineage_splits(corpus, grams)
-    used = known_splits(corpus) or rule.splits
-    splits = np.array(kernel_splits(problems, clusters, used))
+    rule = derive_splits(corpus, grams)
+    used = splits_of(corpus) or rule.splits
+    splits = np.array(splits_of_kernels(problems, clusters, used))
     names = np.array(problems)
     asked, place = np.unique(grams.row[splits != "train"], return_inverse=True)
     _, near = grams.nearest(asked, np.unique(grams.row[splits == "train"]))

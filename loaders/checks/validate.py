@@ -15,7 +15,7 @@ from kbench.loaders.checks.references import Part, duplicates, figure_issues, re
 from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import CARD, FileEntry, Manifest, read_manifest
-from kbench.loaders.corpus.shards import Contents, manifest_faults, read_parquet, whole
+from kbench.loaders.corpus.shards import Contents, manifest_faults, read_parquet, with_all_columns
 from kbench.schemas import DataError, PairKind, QuestionKind
 from kbench.schemas.bins import EDGES
 from kbench.schemas.ids import kernel_id
@@ -65,9 +65,9 @@ def _read(config: Config, path: Path, entry: FileEntry) -> tuple[pa.Table | None
     issues = list(columns.schema_issues(config, table.schema, str(path)))
     if issues:
         return None, issues
-    table = whole(config, table)
-    held = Contents.of(config, [table])
-    return table, [Issue(str(path), None, *fault) for fault in manifest_faults(config, path, entry, held)]
+    table = with_all_columns(config, table)
+    contents = Contents.of(config, [table])
+    return table, [Issue(str(path), None, *fault) for fault in manifest_faults(config, path, entry, contents)]
 
 
 def _file_issues(config: Config, file: str, table: pa.Table, split_of_file: str) -> Iterator[Issue]:
@@ -127,13 +127,10 @@ def _payloads(file: str, table: pa.Table) -> Iterator[Issue]:
 
 def _is_object(text: str) -> bool:
     try:
-        return isinstance(json.loads(text, parse_constant=_refuse_constant), dict)
+        # NaN and Infinity, which Python reads and JSON does not know, are no integers.
+        return isinstance(json.loads(text, parse_constant=int), dict)
     except (ValueError, RecursionError):
         return False
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(name)  # NaN and Infinity, which Python reads and JSON does not know
 
 
 def _folder_issues(folder: Path) -> Iterator[Issue]:

@@ -220,10 +220,10 @@ class Corpus:
             equals.pop("gpu")
             equals |= {"gpu": (*every, None)} if every is not None else {}
         equals = {column: self._known(chosen, column, values) for column, values in equals.items()}
-        touched = [(path, entry) for path, entry in self._files.get(name, ()) if _may_match(entry, chosen, equals)]
-        taken = tuple(columns) if columns is not None else None
+        files = [(path, entry) for path, entry in self._files.get(name, ()) if _may_match(entry, chosen, equals)]
+        chosen_columns = tuple(columns) if columns is not None else None
         paths = tuple(path for path, _ in self._files.get(name, ()))
-        return Selection(chosen, touched, equals, where, taken, self.configs, paths)
+        return Selection(chosen, files, equals, where, chosen_columns, self.configs, paths)
 
     def _known(self, chosen: Config, column: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """The values as the data spells them; a value it cannot have is refused."""
@@ -239,23 +239,19 @@ class Corpus:
         return tuple(value if value is None else resolve(column, value, spellings) for value in values)
 
 
-def _opened(item: Location | None, check_files: bool, verified: bool) -> tuple[Path, Manifest]:
+def _opened(item: Location | None, check_files: bool, verified: bool, *, again: bool = True) -> tuple[Path, Manifest]:
     """A folder and its manifest; what is damaged in the Hub's cache is fetched again, once."""
     folder = folder_of(item)
     try:
-        return folder, _checked(folder, check_files, verified)
+        manifest = read_manifest(folder, check_files=check_files)
+        if verified or (check_files and from_hub(folder)):
+            verify(folder, manifest)
     except DataError:
-        if not isinstance(item, str) or Path(item).exists() or not evict_damaged(folder, unproven=True):
+        of_hub = isinstance(item, str) and not Path(item).exists()
+        if not (again and of_hub and evict_damaged(folder, unproven=True)):
             raise
-    folder = folder_of(item)
-    return folder, _checked(folder, check_files, verified)
-
-
-def _checked(folder: Path, check_files: bool, verified: bool) -> Manifest:
-    manifest = read_manifest(folder, check_files=check_files)
-    if verified or (check_files and from_hub(folder)):
-        verify(folder, manifest)
-    return manifest
+        return _opened(item, check_files, verified, again=False)
+    return folder, manifest
 
 
 def resolve(column: str, value: Any, known: Iterable[str]) -> str:
@@ -274,9 +270,7 @@ def resolve(column: str, value: Any, known: Iterable[str]) -> str:
 
 
 def _values(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        return (value,)
-    return tuple(value)
+    return (value,) if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
 
 
 def _may_match(entry: FileEntry, chosen: Config, equals: Mapping[str, tuple[Any, ...]]) -> bool:

@@ -104,7 +104,9 @@ class _Reader:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return ~self.truth(node.operand)
         if isinstance(node, ast.Compare):
-            return self._comparison(node)
+            sides = [node.left, *node.comparators]
+            parts = [self._one(*each) for each in zip(sides[:-1], node.ops, sides[1:], strict=True)]
+            return _joined(operator.and_, parts)
         if isinstance(node, ast.Name):
             return self._flag(node)
         raise self._refusal(node)
@@ -117,11 +119,6 @@ class _Reader:
                             f"compare it with something, such as: {node.id} is not None; a shell takes < and > for "
                             "itself unless the whole condition is in quotes")  # fmt: skip
         return field
-
-    def _comparison(self, node: ast.Compare) -> Any:
-        sides = [node.left, *node.comparators]
-        parts = [self._one(*each) for each in zip(sides[:-1], node.ops, sides[1:], strict=True)]
-        return _joined(operator.and_, parts)
 
     def _one(self, left: ast.expr, symbol: ast.cmpop, right: ast.expr) -> Any:
         if isinstance(symbol, ast.In | ast.NotIn):
@@ -137,7 +134,8 @@ class _Reader:
                 return ~null
         if type(symbol) not in COMPARISONS:
             raise self._refusal(left)
-        if isinstance(symbol, EQUALITIES) and self._is_prefix(left, right):
+        declared = self.types.get(left.id) if isinstance(left, ast.Name) else None
+        if isinstance(symbol, EQUALITIES) and isinstance(right, ast.Constant) and is_prefix(declared, right.value):
             begins = self._listed(left, right)
             return begins if isinstance(symbol, ast.Eq) else ~begins & ~self._field(left).is_null()
         return COMPARISONS[type(symbol)](*self._operands(left, symbol, right))
@@ -160,11 +158,6 @@ class _Reader:
         if declared is not None:
             listed = [member(ast.unparse(left), declared, value, self.closed) for value in listed]
         return among(self._field(left), listed, declared)
-
-    def _is_prefix(self, left: ast.expr, right: ast.expr) -> bool:
-        if not isinstance(left, ast.Name) or not isinstance(right, ast.Constant):
-            return False
-        return is_prefix(self.types.get(left.id), right.value)
 
     def _operands(self, left: ast.expr, symbol: ast.cmpop, right: ast.expr) -> tuple[Any, Any]:
         """Both sides of a comparison, of which one at least is a column."""

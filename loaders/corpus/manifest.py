@@ -143,11 +143,11 @@ def other_files(folder: Path) -> list[str]:
 
 def covering(folder: Path, manifest: Manifest, written: Mapping[str, bytes | None] | None = None) -> Manifest:
     """A manifest that names every file of its folder beside the tables."""
-    coming = written or {}
+    new_files = written or {}
     tables = {entry.path for entries in manifest.files.values() for entry in entries}
-    there = [name for name in other_files(folder) if name not in tables and Path(name).parts[0] not in CONFIGS]
-    hashes = {name: file_sha256(folder / name) for name in there if name not in coming}
-    hashes |= {name: hashlib.sha256(data).hexdigest() for name, data in coming.items() if data is not None}
+    beside = [name for name in other_files(folder) if name not in tables and Path(name).parts[0] not in CONFIGS]
+    hashes = {name: file_sha256(folder / name) for name in beside if name not in new_files}
+    hashes |= {name: hashlib.sha256(data).hexdigest() for name, data in new_files.items() if data is not None}
     return dataclasses.replace(manifest, companions=hashes)
 
 
@@ -176,19 +176,16 @@ def read_manifest(folder: Path, *, check_files: bool = True) -> Manifest:
         raise DataError(f"{path} is not text in UTF-8 ({error.reason}); fetch the corpus again") from None
     manifest = _parse(text, path)
     for entry in (entry for entries in manifest.files.values() for entry in entries if check_files):
-        _check_file(folder / entry.path, entry)
+        file = folder / entry.path
+        try:
+            size = file.stat().st_size
+        except OSError as error:
+            gone = isinstance(error, FileNotFoundError)
+            what = "is missing" if gone else f"cannot be read ({error.strerror})"
+            raise DataError(f"{file} {what}, though the manifest names it; fetch the corpus again") from None
+        if size != entry.bytes:
+            raise DataError(f"{file} has {size} bytes where the manifest says {entry.bytes}; fetch the corpus again")
     return manifest
-
-
-def _check_file(path: Path, entry: FileEntry) -> None:
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        gone = isinstance(error, FileNotFoundError)
-        what = "is missing" if gone else f"cannot be read ({error.strerror})"
-        raise DataError(f"{path} {what}, though the manifest names it; fetch the corpus again") from None
-    if size != entry.bytes:
-        raise DataError(f"{path} has {size} bytes where the manifest says {entry.bytes}; fetch the corpus again")
 
 
 def _parse(text: str, path: Path) -> Manifest:

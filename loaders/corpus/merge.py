@@ -65,8 +65,8 @@ class Merge:
     def _kept(self, config: Config, table: pa.Table) -> pa.Table:
         columns = [table.column(name).to_pylist() for name in config.key]
         keys = ["\x1f".join(map(str, key)) for key in zip(*columns, strict=True)]
-        seen = self._keys[config.name]
-        reasons = [AGAIN if key in seen else None for key in keys]
+        known_keys = self._keys[config.name]
+        reasons = [AGAIN if key in known_keys else None for key in keys]
         if config.name == "kernels":
             facts = table.select(["kernel_id", "gpu", "cluster_id", "split", "problem_id"]).to_pylist()
             reasons = [why or self._twin(row) for why, row in zip(reasons, facts, strict=True)]
@@ -79,7 +79,7 @@ class Merge:
             ]
         if config.name == "live":
             reasons = [self._live(row) for row in table.select(["study", "run_id", "problem_id", "split"]).to_pylist()]
-        seen.update(key for key, why in zip(keys, reasons, strict=True) if why is None)
+        known_keys.update(key for key, why in zip(keys, reasons, strict=True) if why is None)
         self.left_out.update(f"{config.name}: {why}" for why in reasons if why is not None)
         return table.filter(pa.array([why is None for why in reasons], pa.bool_()))
 
@@ -111,11 +111,11 @@ class Merge:
 def merge(paths: Sequence[Location], out: Path, advance: Callable[[int], object] = lambda _: None) -> Merge:
     """Join corpora in a new one. Of rows with the same key, the earliest corpus's is kept."""
     corpora = [Corpus.open(path) for path in paths]
-    done = Merge()
+    merged = Merge()
     with whole_folder(out) as folder, CorpusWriter(folder, shard_bytes=SHARD_BYTES) as writer:
         for name in (*FIRST, *(name for name in CONFIGS if name not in FIRST)):
             for corpus in corpora:
-                for rows in done.add(CONFIGS[name], corpus, writer):
+                for rows in merged.add(CONFIGS[name], corpus, writer):
                     advance(rows)
-        done.fingerprint = writer.commit()
-    return done
+        merged.fingerprint = writer.commit()
+    return merged

@@ -92,15 +92,15 @@ class Selection:
         if "parent_id" not in field_types(self.config.record):
             raise UserError(f"config {self.config.name!r} has no ancestors; load config 'kernels'")
         lines = dataclasses.replace(self, columns=("kernel_id", "gpu", "parent_id")).to_arrow().to_pylist()
-        asked = next((row for row in lines if row["kernel_id"].startswith(kernel_id)), None)
-        if asked is None:
+        start = next((row for row in lines if row["kernel_id"].startswith(kernel_id)), None)
+        if start is None:
             raise UserError(f"kernel {kernel_id!r} is not among the {len(lines):,} selected rows; check its id")
         several = {row["kernel_id"] for row in lines if row["kernel_id"].startswith(kernel_id)}
         if len(several) > 1:
             raise UserError(f"kernel {kernel_id!r} could be {len(several)} kernels; give more of its id")
-        places = {row["kernel_id"]: at for at, row in enumerate(lines) if row["gpu"] == asked["gpu"]}
+        places = {row["kernel_id"]: at for at, row in enumerate(lines) if row["gpu"] == start["gpu"]}
         descent: list[int] = []
-        at = places.get(asked["kernel_id"])
+        at = places.get(start["kernel_id"])
         while at is not None and at not in descent:
             descent.insert(0, at)
             at = places.get(lines[at]["parent_id"])

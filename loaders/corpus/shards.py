@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,9 +157,9 @@ def _faults(config: Config, path: Path, entry: FileEntry) -> Iterator[Fault]:
         yield None, None, "its bytes differ from the manifest's hash"
         return
     try:
-        held = Contents.of(config, (whole(config, part) for part in row_groups(path)))
-        yield from manifest_faults(config, path, entry, held)
-        if config.is_split and entry.split != WHOLE and held.splits - {entry.split}:
+        contents = Contents.of(config, (with_all_columns(config, part) for part in row_groups(path)))
+        yield from manifest_faults(config, path, entry, contents)
+        if config.is_split and entry.split != WHOLE and contents.splits - {entry.split}:
             yield "split", entry.split, "the file holds rows of another split"
     except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
         if isinstance(error, DataError):
@@ -167,7 +167,7 @@ def _faults(config: Config, path: Path, entry: FileEntry) -> Iterator[Fault]:
         yield None, None, f"it does not have the columns of config {config.name!r} ({str(error).splitlines()[0][:120]})"
 
 
-def whole(config: Config, table: pa.Table) -> pa.Table:
+def with_all_columns(config: Config, table: pa.Table) -> pa.Table:
     """The table with all columns of its config; those that joined later are null in older files."""
     import pyarrow as pa
 
@@ -214,25 +214,21 @@ class Contents:
         return {name: tuple(sorted(values)) for name, values in self.values.items() if len(values) <= LISTED_VALUES}
 
 
-def manifest_faults(config: Config, path: Path, entry: FileEntry, held: Contents) -> Iterator[Fault]:
+def manifest_faults(config: Config, path: Path, entry: FileEntry, contents: Contents) -> Iterator[Fault]:
     """What the manifest says of a file and is not so; other rows explain all the rest."""
-    if held.rows != entry.rows:
-        yield "rows", held.rows, f"the manifest says {entry.rows}"
-    elif f"{held.rows_hash:064x}" != entry.rows_hash:
+    if contents.rows != entry.rows:
+        yield "rows", contents.rows, f"the manifest says {entry.rows}"
+    elif f"{contents.rows_hash:064x}" != entry.rows_hash:
         yield None, None, "the content differs from what the manifest's hash says"
     elif path.stat().st_size != entry.bytes:
         yield "bytes", path.stat().st_size, f"the manifest says {entry.bytes}"
     elif file_sha256(path) != entry.sha256:
         yield "sha256", file_sha256(path), f"the manifest says {entry.sha256}"
     else:
-        yield from _listing_faults(config, entry, held.listed)
-
-
-def _listing_faults(config: Config, entry: FileEntry, found: Mapping[str, Sequence[str]]) -> Iterator[Fault]:
-    """Values by which a filter would skip the file wrongly, or read it for nothing."""
-    for name, listed in entry.values.items():
-        if name not in config.facets:
-            yield name, None, "the manifest lists values of it, but it is not a facet"
-        for value in sorted(set(found.get(name, ())) ^ set(listed))[:1]:
-            where = "the manifest lists it, the file lacks it" if value in listed else "the manifest leaves it out"
-            yield name, value, f"{where}; filters skip files by this list"
+        # By a wrong list a filter would skip the file, or read it for nothing.
+        for name, listed in entry.values.items():
+            if name not in config.facets:
+                yield name, None, "the manifest lists values of it, but it is not a facet"
+            for value in sorted(set(contents.listed.get(name, ())) ^ set(listed))[:1]:
+                where = "the manifest lists it, the file lacks it" if value in listed else "the manifest leaves it out"
+                yield name, value, f"{where}; filters skip files by this list"

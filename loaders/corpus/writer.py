@@ -88,9 +88,9 @@ class CorpusWriter:
                 janitor.watch_path(self.folder)
                 self._begins = True
             try:
-                there = existing(self.folder)
-                self._files = {name: list(entries) for name, entries in there.files.items()}
-                self.release = there.release
+                manifest = existing(self.folder)
+                self._files = {name: list(entries) for name, entries in manifest.files.items()}
+                self.release = manifest.release
             except BaseException:
                 self._end()
                 raise
@@ -123,7 +123,7 @@ class CorpusWriter:
             DataError: a column is missing, unknown or of the wrong type.
         """
         chosen = config(name)
-        table = conform(chosen, rows) if isinstance(rows, pa.Table) else tabulate(chosen, rows)
+        table = conform(chosen, rows) if isinstance(rows, pa.Table) else config_table(name, rows)
         if table.num_rows:
             self._buffers.setdefault(name, []).append(table)
             self.release = None
@@ -165,22 +165,23 @@ class CorpusWriter:
     def _flush(self, name: str) -> None:
         chosen = config(name)
         table = pa.concat_tables(self._buffers.pop(name))
-        for split, part in _by_split(chosen, table):
-            for start in range(0, part.num_rows, SHARD_ROWS):
-                self._write_shard(chosen, split, part.slice(start, SHARD_ROWS))
-
-    def _write_shard(self, chosen: Config, split: str, table: pa.Table) -> None:
-        table = table.sort_by([(column, "ascending") for column in chosen.sort])
-        held = Contents.of(chosen, [table])
-        total = f"{held.rows_hash:064x}"
-        marked_table = table.replace_schema_metadata(marked(table.schema, chosen).metadata)
-        with plain_errors(self.folder):
-            (self.folder / chosen.name).mkdir(exist_ok=True)
-            path = write_new(self._places(chosen, split, total), partial(_write_parquet, marked_table, self._level))
-            size, sha256 = path.stat().st_size, file_sha256(path)
-        relative = path.relative_to(self.folder).as_posix()
-        entry = FileEntry(relative, split, table.num_rows, size, sha256, total, chosen.record.VERSION, held.listed)
-        self._files.setdefault(chosen.name, []).append(entry)
+        parts = [
+            (split, part.slice(start, SHARD_ROWS))
+            for split, part in _by_split(chosen, table)
+            for start in range(0, part.num_rows, SHARD_ROWS)
+        ]
+        for split, part in parts:
+            shard = part.sort_by([(column, "ascending") for column in chosen.sort])
+            contents = Contents.of(chosen, [shard])
+            total = f"{contents.rows_hash:064x}"
+            shard = shard.replace_schema_metadata(marked(shard.schema, chosen).metadata)
+            with plain_errors(self.folder):
+                (self.folder / name).mkdir(exist_ok=True)
+                path = write_new(self._places(chosen, split, total), partial(_write_parquet, shard, self._level))
+                size, sha256 = path.stat().st_size, file_sha256(path)
+            relative, version = path.relative_to(self.folder).as_posix(), chosen.record.VERSION
+            entry = FileEntry(relative, split, shard.num_rows, size, sha256, total, version, contents.listed)
+            self._files.setdefault(name, []).append(entry)
 
     def _places(self, chosen: Config, split: str, total: str) -> Iterator[Path]:
         """Paths for a shard, by number; the first may be taken: an earlier kbench put the same rows in other bytes."""
@@ -270,12 +271,7 @@ def _write_parquet(table: pa.Table, level: int, file: IO[bytes]) -> None:
 
 def config_table(name: str, rows: Iterable[Record]) -> pa.Table:
     """Records as a table of their config."""
-    return tabulate(config(name), rows)
-
-
-def tabulate(chosen: Config, rows: Iterable[Record]) -> pa.Table:
-    """Records as a table of a config."""
-    listed = list(rows)
+    chosen, listed = config(name), list(rows)
     for row in listed:
         if type(row) is not chosen.record:
             raise DataError(f"config {chosen.name!r} takes {chosen.record.TYPE} records, got {type(row).__name__}")
@@ -299,18 +295,18 @@ def conform(chosen: Config, table: pa.Table) -> pa.Table:
     return table.cast(schema)
 
 
-def _same_family(found: pa.DataType, wanted: pa.DataType) -> bool:
+def _same_family(kind: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether a cast keeps meaning: widths and string layouts may differ, text must not become numbers."""
-    if pa.types.is_dictionary(found):
-        found = found.value_type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
     kinds = pa.types
-    if kinds.is_null(found) or found == wanted:
+    if kinds.is_null(kind) or kind == wanted:
         return True
     if kinds.is_floating(wanted):
-        return bool(kinds.is_floating(found) or kinds.is_integer(found))
+        return bool(kinds.is_floating(kind) or kinds.is_integer(kind))
     if kinds.is_string(wanted):
-        return bool(kinds.is_large_string(found) or found == pa.string_view())
-    return any(bool(is_kind(found) and is_kind(wanted)) for is_kind in (kinds.is_integer, kinds.is_nested))
+        return bool(kinds.is_large_string(kind) or kind == pa.string_view())
+    return any(bool(is_kind(kind) and is_kind(wanted)) for is_kind in (kinds.is_integer, kinds.is_nested))
 
 
 def texts(folder: Path) -> str:

@@ -57,21 +57,21 @@ def fetch(
     if name != gpu_forecasters.NAME and (only is not None or len(revisions) > (name not in sets)):
         raise UserError(f"--only and several revisions are for {gpu_forecasters.NAME}; {name!r} is one repository")
     if name in sets:
-        done = fetch_set(name, out, checkouts, say=say)
+        pulled = fetch_set(name, out, checkouts, say=say)
     elif name == gpu_forecasters.NAME:
         chosen = [item.strip() for item in only.split(",")] if only else []
-        done = pull_release(out, only=chosen, revisions=_revisions(revisions), say=say)
+        pulled = pull_release(out, only=chosen, revisions=_revisions(revisions), say=say)
     elif "/" not in name:
         raise UnknownNameError("corpus or set", name, (gpu_forecasters.NAME, *sets, "owner/name of the Hub"))
     else:
-        done = pull_corpus(name, out, revisions[0] if revisions else None)
+        pulled = pull_corpus(name, out, revisions[0] if revisions else None)
     if as_json:
-        echo_json({"folder": str(done.folder), "revisions": dict(done.revisions), **done.report})
+        echo_json({"folder": str(pulled.folder), "revisions": dict(pulled.revisions), **pulled.report})
         return
-    for repository, commit in done.revisions.items():
+    for repository, commit in pulled.revisions.items():
         click.echo(f"{repository} at {commit}")
-    show_report(done.report)
-    click.echo(f"corpus: {done.folder}")
+    show_report(pulled.report)
+    click.echo(f"corpus: {pulled.folder}")
 
 
 def _revisions(given: tuple[str, ...]) -> dict[str, str]:
@@ -207,9 +207,7 @@ def show_report(report: Mapping[str, Any]) -> None:
         one = report["bad_rows"] == 1
         click.echo("1 bad row was skipped:" if one else f"{report['bad_rows']:,} bad rows were skipped:", err=True)
         for row in report["bad"][:SHOWN]:
-            click.echo(
-                f"  {row['file']}, entry {row['row']}: {row['field']} is {row['value']}: {row['message']}", err=True
-            )
+            click.echo("  {file}, entry {row}: {field} is {value}: {message}".format(**row), err=True)
 
 
 def _join(paths: Sequence[Path], out: Path, as_json: bool) -> None:
@@ -224,13 +222,15 @@ def _join(paths: Sequence[Path], out: Path, as_json: bool) -> None:
         if issues:
             raise DataError(f"{issues[0]}; `kbench data validate {path}` lists all {len(issues)} errors")
     with progress(0, "merging") as bar:
-        done = merge(paths, out, bar.update)
+        merged = merge(paths, out, bar.update)
     if as_json:
-        left_out = dict(done.left_out)
-        echo_json({"rows": dict(done.rows), "left_out": left_out, "fingerprint": done.fingerprint, "folder": str(out)})
+        left_out = dict(merged.left_out)
+        echo_json(
+            {"rows": dict(merged.rows), "left_out": left_out, "fingerprint": merged.fingerprint, "folder": str(out)}
+        )
         return
-    click.echo(", ".join(f"{count:,} {name}" for name, count in done.rows.items() if count))
-    for reason, count in done.left_out.items():
+    click.echo(", ".join(f"{count:,} {name}" for name, count in merged.rows.items() if count))
+    for reason, count in merged.left_out.items():
         click.echo(f"left out: {count:,} {reason}")
     click.echo(f"corpus: {out}")
 

@@ -60,20 +60,20 @@ def pull_release(
 
     `revisions` names a commit, tag or branch by dataset; `""` stands for all.
     """
-    wanted = tuple(only) or published.DATASETS
-    asked = revisions or {}
-    for name in (*wanted, *(name for name in asked if name)):
+    names = tuple(only) or published.DATASETS
+    pinned = revisions or {}
+    for name in (*names, *(name for name in pinned if name)):
         if name not in published.DATASETS:
             raise UnknownNameError("dataset of gpu-forecasters", name, published.DATASETS)
-    if published.PREDICTIONS in wanted and published.EVAL not in wanted:
+    if published.PREDICTIONS in names and published.EVAL not in names:
         raise UserError(f"--only {published.PREDICTIONS} needs {published.EVAL} too: forecasts answer its rows")
     target = out or data_home() / published.NAME
     _refuse_other(target, published.NAME)
     commits: dict[str, str] = {}
     files: list[Path] = []
-    for name in wanted:
+    for name in names:
         repository = published.repository(name)
-        commits[name] = commit_of(repository, asked.get(name) or asked.get("") or None)
+        commits[name] = commit_of(repository, pinned.get(name) or pinned.get("") or None)
         say(f"fetching {repository}@{commits[name][:12]}")
         folder = fetch_files(repository, commits[name], ["*.parquet", "**/*.parquet", "README.md"])
         parquet_files = sorted(folder.rglob("*.parquet"))
@@ -120,10 +120,10 @@ def _refuse_other(target: Path, source: str) -> None:
     """Refuse to put a corpus in the place of one from elsewhere: the data folder tells corpora apart by bare names."""
     if not is_corpus(target):
         return
-    there = _source(target)
-    if there == source:
+    origin = _source(target)
+    if origin == source:
         return
-    whose = f"one pulled from {there!r}" if there else UNSAID
+    whose = f"one pulled from {origin!r}" if origin else UNSAID
     raise UserError(
         f"pulling {source!r} would replace the corpus in {str(target)!r}, {whose}; "
         "pull into another folder with --out, or remove that one first"
@@ -207,10 +207,10 @@ def fetch_set(
         folder = Path(scratch) / name
         for place in recipe.places:
             if checkouts:
-                _copy(_checkout_of(place, checkouts), place, folder)
+                _copy(place, checkouts, folder)
             else:
                 say(f"fetching {place.repository}@{place.commit[:12]}")
-                _unpack(_download(name, place, Path(scratch) / "archive.tar.gz"), place, folder)
+                _download(name, place, Path(scratch) / "archive.tar.gz", folder)
         digest = folder_digest(folder)
         if digest != recipe.digest:
             stated = " with ".join(f"{place.repository} at {place.commit}" for place in recipe.places)
@@ -233,21 +233,17 @@ def folder_digest(folder: Path) -> str:
     return total.hexdigest()
 
 
-def _download(name: str, place: Place, target: Path) -> Path:
+def _download(name: str, place: Place, archive: Path, folder: Path) -> None:
+    """Download a repository, and unpack the files of a place; an archive has one folder at its top."""
     url = ARCHIVE.format(repository=place.repository, commit=place.commit)
     help_line = f"fetch it elsewhere and name the copy: kbench data fetch {name} --checkout FOLDER"
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer, target.open("wb") as file:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer, archive.open("wb") as file:
             shutil.copyfileobj(answer, file, CHUNK)
     except urllib.error.HTTPError as error:
         raise InfrastructureError(f"{url} answers {error.code} ({error.reason}); {help_line}") from None
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         raise InfrastructureError(f"{url} does not answer ({error}); check the network, or {help_line}") from None
-    return target
-
-
-def _unpack(archive: Path, place: Place, folder: Path) -> None:
-    """Unpack the files of a place; an archive has one folder at its top."""
     unpacked = 0
     try:
         with tarfile.open(archive, "r:gz") as members:
@@ -264,16 +260,13 @@ def _unpack(archive: Path, place: Place, folder: Path) -> None:
         raise DataError(f"the archive of {place.repository} is cut or damaged ({error}); fetch it again") from None
 
 
-def _checkout_of(place: Place, checkouts: Sequence[Path]) -> Path:
-    """The copy that holds a place's folders."""
-    for checkout in checkouts:
-        if all(next(checkout.glob(one), None) is not None for one in place.folders):
-            return checkout
-    names, first = ", ".join(map(str, checkouts)), place.folders[0]
-    raise UserError(f"--checkout {names} has no folder {first}; give a copy of {place.repository} too")
-
-
-def _copy(checkout: Path, place: Place, folder: Path) -> None:
+def _copy(place: Place, checkouts: Sequence[Path], folder: Path) -> None:
+    """Copy the files of a place from the checkout that holds all its folders."""
+    whole = (path for path in checkouts if all(next(path.glob(one), None) for one in place.folders))
+    checkout = next(whole, None)
+    if checkout is None:
+        names, first = ", ".join(map(str, checkouts)), place.folders[0]
+        raise UserError(f"--checkout {names} has no folder {first}; give a copy of {place.repository} too")
     for one in place.folders:
         files: Iterable[Path] = (
             files_below(checkout / one, "*") if (checkout / one).is_dir() else sorted(checkout.glob(one))

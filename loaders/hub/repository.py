@@ -60,6 +60,8 @@ def push(
     Returns:
         what was uploaded, and the URL it went to; None for a dry run.
     """
+    from huggingface_hub import HfApi
+
     from kbench.loaders.checks.validate import validate
 
     if HUB_ID.match(repository) is None:
@@ -74,32 +76,21 @@ def push(
     listed = read_manifest(folder).companions
     files += [name for name in dict.fromkeys([*described, *listed]) if (folder / name).is_file()]
     size = sum((folder / name).stat().st_size for name in files)
-    made = {"repository": repository, "fingerprint": corpus.fingerprint, "files": files, "bytes": size, "url": None}
+    report = {"repository": repository, "fingerprint": corpus.fingerprint, "files": files, "bytes": size, "url": None}
     if dry_run:
-        return made
+        return report
     # Nobody may change the folder while its files are on their way.
-    with held(folder):
-        return made | {"url": _upload(folder, repository, corpus.fingerprint, files, private)}
-
-
-def _upload(folder: Path, repository: str, fingerprint: str, files: list[str], private: bool) -> str:
-    from huggingface_hub import HfApi
-
-    api = HfApi()
+    api, message = HfApi(), f"kbench corpus {corpus.fingerprint}"
     limit_waits()
-    with plain_errors(repository):
+    with held(folder), plain_errors(repository):
         url = api.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
+        # Shards of an earlier state would be found by nobody's manifest.
         api.upload_folder(
-            repo_id=repository,
-            folder_path=folder,
-            repo_type="dataset",
-            commit_message=f"kbench corpus {fingerprint}",
-            allow_patterns=files,
-            # Shards of an earlier state would be found by nobody's manifest.
+            repo_id=repository, folder_path=folder, repo_type="dataset", commit_message=message, allow_patterns=files,
             delete_patterns=["*.parquet"],
-        )
-        api.create_tag(repository, tag=fingerprint, repo_type="dataset", exist_ok=True)
-    return str(url)
+        )  # fmt: skip
+        api.create_tag(repository, tag=corpus.fingerprint, repo_type="dataset", exist_ok=True)
+    return report | {"url": str(url)}
 
 
 def refuse_closed(corpus: Corpus) -> None:
@@ -122,9 +113,6 @@ def refuse_closed(corpus: Corpus) -> None:
         raise DataError(
             f"{len(closed):,} live kernels may not be pushed: their licence is {closed[0]!r}; leave them out"
         )
-    origins = {row["origin"] for row in counted}
-    tables = [corpus.table("pairs", columns=["origin"])] if "pairs" in corpus.configs else []
-    pairs = {origin for table in tables for origin in table.column("origin").to_pylist()}
-    strange = sorted(origin for origin in pairs if origin not in origins)
-    if strange:
+    pairs = corpus.table("pairs", columns=["origin"]).column("origin").to_pylist() if "pairs" in corpus.configs else []
+    if strange := sorted(set(pairs) - {row["origin"] for row in counted}):
         raise DataError(f"pairs of {strange[0]!r} may not be pushed: no kernel states that origin's licence")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from kbench.loaders.importers import fields
@@ -38,6 +37,8 @@ class TunerReader(Reader):
 
     PROPOSER = "auto_tuner"
     FAMILY = "auto_tuning"
+    RESULTS = ""
+    """Key of the file's list of results."""
     device: str | None = None
     unit: str | None = None
 
@@ -50,12 +51,12 @@ class TunerReader(Reader):
         kernel = self.kernel(problem_id, source, gpu=self.device, proposer=self.PROPOSER, **verdict)
         return Entry(kernel, problem, [self.measured(kernel, number, samples_us=samples)])
 
-    def read_head(self, results: str) -> None:
-        """Take note of everything but the results, which may stand before it: the device and the unit are in there."""
+    def records(self) -> Iterator[tuple[object, Any]]:
+        """Each result with its number; the rest is read before, since device and unit may stand after the results."""
         head: dict[str, Any] = {}
         stream = JsonStream(self.path)
         for key in stream.members():
-            if key == results and stream.peek() == "[":
+            if key == self.RESULTS and stream.peek() == "[":
                 for _ in stream.elements():
                     stream.value()
             else:
@@ -65,20 +66,17 @@ class TunerReader(Reader):
             self.take_head(head, stated if isinstance(stated, Mapping) else {})
         except RowError as error:
             raise DataError(f"{self.path}: {error}") from None
-
-    def take_head(self, head: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-        """Set what all configurations share."""
-
-    def results(self, name: str) -> Iterator[tuple[int, Any]]:
-        """Each result with its number."""
         stream = JsonStream(self.path, self.context.advance)
         for key in stream.members():
-            if key != name:
+            if key != self.RESULTS:
                 stream.value()
                 continue
             for number in stream.elements():
                 yield number, stream.value()
         stream.end()
+
+    def take_head(self, head: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+        """Set what all configurations share."""
 
 
 def _unit(stated: object, field: str) -> str | None:
@@ -126,7 +124,7 @@ class KernelTunerCache(TunerReader):
     def looks_like(opening: Opening) -> bool:
         return opening.has_keys("tune_params_keys", "cache")
 
-    def records(self) -> Iterator[tuple[str, Any]]:
+    def records(self) -> Iterator[tuple[object, Any]]:
         head: dict[str, Any] = {}
         opened = False
         stream = JsonStream(self.path, self.context.advance)
@@ -149,8 +147,11 @@ class KernelTunerCache(TunerReader):
 
     def _read_head(self, head: Mapping[str, Any]) -> None:
         """The problem, the names of its parameters, and what all configurations share."""
+        names = head.get("tune_params_keys")
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise DataError(f"{self.path}: {RowError('tune_params_keys', names, 'must be a list of names')}")
+        self._names = tuple(names)
         try:
-            self._names = _parameter_names(head)
             kernel, given_size = fields.text(head, "kernel_name"), head.get("problem_size")
             parts = given_size if isinstance(given_size, list) else [given_size]
             size = "x".join(str(part) for part in parts if part is not None)
@@ -158,7 +159,12 @@ class KernelTunerCache(TunerReader):
             space = content_hash("space", configuration({"keys": self._names, "values": head.get("tune_params")}))[:8]
             self._problem_id = fields.slug("_".join(["kernel_tuner", kernel, size, "s" + space]), "kernel_name")
             self.device = self.gpu(fields.name_text(head, "device_name"), "device_name is empty")
-            self.unit = self.context.known("unit", _cache_unit(head))
+            unit = head.get("time_unit", head.get("unit"))
+            if unit is not None:
+                fields.one_of(unit, "unit", fields.UNITS)
+            elif str(head.get("schema_version")).startswith(DATED_SCHEMA):
+                unit = "ms"
+            self.unit = self.context.known("unit", unit)
         except RowError as error:
             raise DataError(f"{self.path}: {error}") from None
         title = f"{fields.plain(kernel)} of Kernel Tuner, problem size {size or 'not stated'}"
@@ -201,20 +207,6 @@ class KernelTunerCache(TunerReader):
         return _with_samples(tuned, "times", ("time", time), self.unit)
 
 
-def _parameter_names(head: Mapping[str, Any]) -> tuple[str, ...]:
-    names = fields.sequence(head, "tune_params_keys")
-    if not names or not all(isinstance(name, str) for name in names):
-        raise RowError("tune_params_keys", names, "must be a list of names")
-    return tuple(names)
-
-
-def _cache_unit(head: Mapping[str, Any]) -> str | None:
-    stated = head.get("time_unit", head.get("unit"))
-    if stated is None:
-        return "ms" if str(head.get("schema_version")).startswith(DATED_SCHEMA) else None
-    return fields.one_of(stated, "unit", fields.UNITS)
-
-
 INVALIDITY = {
     "correct": Status.OK,
     "timeout": Status.TIMEOUT,
@@ -232,19 +224,19 @@ class T4(TunerReader):
     or only in the names of the file and of its folder."""
 
     NAME = "t4"
+    RESULTS = "results"
 
     @staticmethod
     def looks_like(opening: Opening) -> bool:
         return opening.has_keys("results", "configuration", "invalidity")
 
-    def records(self) -> Iterator[tuple[int, Any]]:
-        self.read_head("results")
-        return self.results("results")
-
     def take_head(self, head: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
         device = fields.name_text(metadata, "device") or fields.name_text(head, "device_name")
         named = fields.name_text(metadata, "kernel_name") or fields.name_text(head, "kernel_name")
-        self._kernel = named or kernel_named(self.path)
+        # Where no field has it, the file's name does, or its folder's when the file's names a GPU or nothing.
+        own = stem(self.path).removesuffix("_T4").removesuffix("-results")
+        unnamed = gpu_named(self.path) or own.lower() in GENERIC
+        self._kernel = named or (fields.plain(self.path.absolute().parent.name) if unnamed else own)
         self._problem_id = fields.slug(f"t4_{self._kernel}", "kernel_name")
         self.unit = _unit(metadata.get("timeunit"), "timeunit")
         self.device = self.gpu(device, "the file names no device")
@@ -280,12 +272,6 @@ class T4(TunerReader):
         return _with_samples(runs if isinstance(runs, Mapping) else {}, "runtimes", ("value", times[0]["value"]), unit)
 
 
-def kernel_named(path: Path) -> str:
-    """The kernel's name where no field has it: the file's, or its folder's when the file's names a GPU or nothing."""
-    own = stem(path).removesuffix("_T4").removesuffix("-results")
-    return fields.plain(path.absolute().parent.name) if gpu_named(path) or own.lower() in GENERIC else own
-
-
 KTT_STATUSES = {
     "Ok": Status.OK,
     "CompilationFailed": Status.COMPILE_ERROR,
@@ -299,14 +285,11 @@ class Ktt(TunerReader):
     """Configurations as lists of parameters, with the unit in the metadata."""
 
     NAME = "ktt"
+    RESULTS = "Results"
 
     @staticmethod
     def looks_like(opening: Opening) -> bool:
         return opening.has_keys("Metadata", "Results", "TimeUnit")
-
-    def records(self) -> Iterator[tuple[int, Any]]:
-        self.read_head("Results")
-        return self.results("Results")
 
     def take_head(self, head: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
         self.unit = self.context.known("unit", _unit(metadata.get("TimeUnit"), "TimeUnit"))

@@ -19,7 +19,7 @@ from kbench.loaders.importers.published import PublishedForecasts, PublishedSear
 from kbench.loaders.importers.reader import Context
 from kbench.loaders.importers.rows import NOT_STATED, Row, backend_of, kernel_row, question_row
 from kbench.loaders.importers.sink import Place, Sink
-from kbench.loaders.splits.problems import HELD_OUT
+from kbench.loaders.splits import HELD_OUT
 from kbench.loaders.storage.parquet_stream import read_schema
 from kbench.schemas import DataError, QuestionKind
 from kbench.schemas.bins import COUNT, EDGES, bin_of
@@ -125,7 +125,7 @@ class Importer:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._kernels = PublishedKernels()
-        self._forecasts = PublishedForecasts(context)
+        self.forecasts = PublishedForecasts(context)
         self._row_counts: Counter[str] = Counter()
         self._occurrences: Counter[tuple[str, str]] = Counter()
         self._gpus: dict[str, set[str]] = {}
@@ -134,7 +134,7 @@ class Importer:
         """For each search our id and family of the problems its pairs name."""
         self._asked: dict[str, list[set[str]]] = {dataset: [] for dataset in PAIR_COLUMNS}
         """The kernels of each pair, by dataset."""
-        self._summaries: dict[str, tuple[int, int]] = {}
+        self._summaries: dict[str, tuple[int, ...]] = {}
         """Evaluations and correct kernels that each search states."""
 
     def run(self, paths: Sequence[Path], sink: Sink) -> None:
@@ -144,37 +144,30 @@ class Importer:
             if datasets[path] == EVENTS:
                 self._import_events(path, sink)
                 continue
-            for number, data in self._rows(path, datasets[path]):
+            dataset = datasets[path]
+            for number, data in self._rows(path, dataset):
                 try:
-                    self._import_row(datasets[path], data, (path, number), sink)
+                    if dataset == SUMMARIES:
+                        stated = tuple(fields.whole(data, name) for name in ("n_evaluations", "n_correct"))
+                        self._summaries[fields.text(data, "source_search")] = stated
+                        continue
+                    if dataset == PREDICTIONS:
+                        self._row_counts[dataset] += 1
+                        self.forecasts.add(data)
+                    else:
+                        sink.add("questions", self._question(dataset, data, (path, number)), (path, number))
+                        self._row_counts[dataset] += 1
                 except RowError as error:
                     self._context.bad(path, number, error)
         for row, place in self._kernels.rows():
             sink.add("kernels", row, place)
         if self._row_counts[PREDICTIONS]:
-            self._forecasts.check()
+            self.forecasts.check()
         self._compare_with_announcement()
-
-    def write_forecasts(self, folder: Path, fingerprint: str) -> int:
-        """Write the published forecasts, a file per surrogate, and return how many there are."""
-        return self._forecasts.write(folder, fingerprint)
 
     def _rows(self, path: Path, dataset: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
         rows = parquet_rows(path, REQUIRED[dataset], self._context.advance)
         return ((number + 1, data) for number, data in rows)
-
-    def _import_row(self, dataset: str, data: Mapping[str, Any], place: Place, sink: Sink) -> None:
-        if dataset == SUMMARIES:
-            self._summaries[fields.text(data, "source_search")] = (
-                fields.whole(data, "n_evaluations"),
-                fields.whole(data, "n_correct"),
-            )
-        elif dataset == PREDICTIONS:
-            self._row_counts[dataset] += 1
-            self._forecasts.add(data)
-        else:
-            sink.add("questions", self._question(dataset, data, place), place)
-            self._row_counts[dataset] += 1
 
     def _question(self, dataset: str, data: Mapping[str, Any], place: Place) -> Row:
         """One pair; what the other datasets join on is remembered."""
@@ -184,7 +177,12 @@ class Importer:
         speedup = fields.positive(data, columns.speedup)
         self._check_label(fields.whole(data, columns.label, 1), speedup, columns.label)
         filled = fields.text(data, "source_id").startswith(BINFILLER)
-        kind, search = _pair_kind(dataset, data), fields.text(data, "source_search")
+        # Children stand beside their parents; how anchors and candidates of the evaluation set are related, the
+        # release does not say; the pool states it.
+        kind = QuestionKind.EDIT if dataset == PAIRS else QuestionKind.PAIR
+        if dataset == POOL:
+            kind = KINDS[fields.one_of(data.get("pair_type"), "pair_type", KINDS)]
+        search = fields.text(data, "source_search")
         rows = [
             kernel_row(
                 problem, family, backend_of(source), source, gpu=gpu, origin=self._origin(dataset), license=None,
@@ -201,7 +199,7 @@ class Importer:
         question_id = content_hash("pair", dataset, identity, str(self._occurrences[dataset, identity]))
         self._occurrences[dataset, identity] += 1
         if dataset == EVAL:
-            self._forecasts.asked.setdefault(identity, []).append((question_id, name))
+            self.forecasts.asked.setdefault(identity, []).append((question_id, name))
         self._asked[dataset].append({anchor["kernel_id"], candidate["kernel_id"]})
         return question_row(
             question_id, kind, anchor, candidate, speedup, problem_id=problem, family=family, split=columns.split
@@ -335,12 +333,3 @@ class PublishedKernels:
             splits[row["kernel_id"]] = max(splits.get(row["kernel_id"], "train"), row["split"], key=HELD_OUT.index)
         for row, place in self._rows.values():
             yield row | {"split": splits[row["kernel_id"]]}, place
-
-
-def _pair_kind(dataset: str, data: Mapping[str, Any]) -> QuestionKind:
-    if dataset == PAIRS:
-        return QuestionKind.EDIT
-    if dataset == EVAL:
-        # The release does not say how these anchors and candidates are related.
-        return QuestionKind.PAIR
-    return KINDS[fields.one_of(data.get("pair_type"), "pair_type", KINDS)]

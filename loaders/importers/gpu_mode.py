@@ -61,9 +61,9 @@ class GpuMode(Reader):
 
     @staticmethod
     def columns_fit(columns: Sequence[str]) -> bool:
-        here = set(columns)
-        wanted = all(here & set(COLUMNS[want]) for want in ("code", "leaderboard"))
-        return wanted and bool(here & {*COLUMNS["score"], *COLUMNS["result"]})
+        names = set(columns)
+        has_kernels = all(names & set(COLUMNS[want]) for want in ("code", "leaderboard"))
+        return has_kernels and bool(names & {*COLUMNS["score"], *COLUMNS["result"]})
 
     def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
         names = self._names(read_schema(self.path).names)
@@ -77,12 +77,12 @@ class GpuMode(Reader):
             raise DataError(
                 f"{self.path} has no columns code, leaderboard, and score or run_result; it is no GPU MODE export"
             )
-        here = {want: [name for name in names if name in columns] for want, names in COLUMNS.items()}
+        candidates = {want: [name for name in names if name in columns] for want, names in COLUMNS.items()}
         for want in ("code", "score"):
-            if len(here[want]) > 1:
-                both = " and ".join(here[want])
+            if len(candidates[want]) > 1:
+                both = " and ".join(candidates[want])
                 raise DataError(f"{self.path} has the columns {both}, which mean the same; leave one out")
-        return {want: names[0] for want, names in here.items() if names}
+        return {want: names[0] for want, names in candidates.items() if names}
 
     def entry(self, place: object, record: Any) -> Entry | str:
         code, run = record["code"], record.get("run")

@@ -67,11 +67,11 @@ class JsonStream:
 
     def take(self, wanted: str) -> None:
         """Step over one character."""
-        found = self.peek()
-        if not found:
+        character = self.peek()
+        if not character:
             between = wanted in '}],"'
             raise CutShortError(f"{self.path} is cut short: it ends where {wanted!r} is expected", not between)
-        if found != wanted:
+        if character != wanted:
             near = self._near(self._at)
             raise DataError(f"{self.path} is not the JSON of its format: {wanted!r} is expected at {near}")
         self._at += 1

@@ -192,7 +192,10 @@ class KernelBenchEval(KernelBenchReader):
             )
             return {"status": Status.OK.value}
         runtime_us = fields.microseconds(runtime, self.context.known("unit", UNIT), "runtime")
-        return {"status": Status.OK.value, "runtime_us": runtime_us, "speedup": _speedup(record, runtime)}
+        # Files that timed the reference beside the sample have a speedup.
+        is_timed = record.get("ref_runtime") not in (None, *SENTINELS)
+        speedup = fields.positive(record, "ref_runtime") / runtime if is_timed else None
+        return {"status": Status.OK.value, "runtime_us": runtime_us, "speedup": speedup}
 
 
 def _runtime(record: Mapping[str, Any], stats: Mapping[str, Any]) -> float | None:
@@ -210,14 +213,6 @@ def _runtime(record: Mapping[str, Any], stats: Mapping[str, Any]) -> float | Non
     ):
         raise RowError("runtime", runtime, f"contradicts runtime_stats.mean {mean!r}")
     return runtime  # type: ignore[no-any-return]
-
-
-def _speedup(record: Mapping[str, Any], runtime: float) -> float | None:
-    """Against the reference that was timed beside the sample, in files that hold one."""
-    if record.get("ref_runtime") in (None, *SENTINELS):
-        return None
-    reference = fields.optional(fields.positive, record, "ref_runtime")
-    return None if reference is None else reference / runtime
 
 
 def _words(metadata: Mapping[str, Any], *names: str) -> str | None:
@@ -322,7 +317,10 @@ class CudaL1(KernelBenchReader):
             raise RowError("custom_code", None, "must be there; null says that there is none")
         if record["custom_code"] is None:
             return NO_CODE
-        source, speedup = written(fields.source_text(record, "custom_code")), _score(record)
+        source = written(fields.source_text(record, "custom_code"))
+        scores = fields.an_object(record.get("scores", record), "scores")
+        score = next((name for name in SCORES if scores.get(name) is not None), None)
+        speedup = None if score is None else fields.positive(scores, score)
         if speedup is None:
             self.context.null("speedup", "no score against PyTorch as it is")
         elif speedup > SUSPECT:
@@ -342,13 +340,3 @@ class CudaL1(KernelBenchReader):
         if not row["workloads"]:
             self.context.null("workloads", "get_inputs is missing, or its shapes are not plain to see")
         return row
-
-
-def _score(record: Mapping[str, Any]) -> float | None:
-    scores = record.get("scores", record)
-    if not isinstance(scores, Mapping):
-        raise RowError("scores", scores, "must be an object")
-    for name in SCORES:
-        if scores.get(name) is not None:
-            return fields.positive(scores, name)
-    return None

@@ -63,8 +63,12 @@ def samples_in(path: Path, outer: int | None, context: Context) -> Iterator[Samp
     """Every sample of a file; what is none is reported as a bad row."""
     seen: Counter[tuple[int | None, int, str | None, str]] = Counter()
     for level, key, value in problems_in(path, outer, context):
+        match = NUMBER.fullmatch(key)
+        if match is None:
+            context.bad(path, key, RowError("problem_id", key, "must be the number of a problem"))
+            continue
+        number = int(match[1])
         try:
-            number = _number(key)
             samples = list(_samples_of(path, value))
         except RowError as error:
             context.bad(path, key, error)
@@ -81,13 +85,6 @@ def samples_in(path: Path, outer: int | None, context: Context) -> Iterator[Samp
             yield Sample(path, level, number, sample, record, run, seen[identity])
 
 
-def _number(key: str) -> int:
-    match = NUMBER.fullmatch(key)
-    if match is None:
-        raise RowError("problem_id", key, "must be the number of a problem")
-    return int(match.group(1))
-
-
 def problems_in(path: Path, outer: int | None, context: Context | None = None) -> Iterator[tuple[int | None, str, Any]]:
     """Level, problem and value of every problem of a file."""
     stream = JsonStream(path, context.advance if context else lambda _: None)
@@ -96,16 +93,12 @@ def problems_in(path: Path, outer: int | None, context: Context | None = None) -
             value = stream.value()
             stated = value if isinstance(value, Mapping) else {}
             level, key = (stated.get(a, stated.get(b)) for a, b in (("level", "level_id"), ("problem_id", "task_id")))
-            yield _level(level, outer), str(key), value
+            # A level is a number, or text such as 2 or level_2.
+            match = re.fullmatch(r"(?:level[_ -]?)?([0-9]{1,3})", str(level), re.IGNORECASE)
+            yield int(match[1]) if match else outer, str(key), value
     else:
         yield from _members(stream, path, outer)
     stream.end()
-
-
-def _level(stated: Any, outer: int | None) -> int | None:
-    """A record's level: a number, or text such as 2 or level_2; the file's where it states none."""
-    match = re.fullmatch(r"(?:level[_ -]?)?([0-9]{1,3})", str(stated), re.IGNORECASE)
-    return int(match.group(1)) if match else outer
 
 
 def _members(stream: JsonStream, path: Path, outer: int | None) -> Iterator[tuple[int | None, str, Any]]:
@@ -120,14 +113,10 @@ def _members(stream: JsonStream, path: Path, outer: int | None) -> Iterator[tupl
         else:
             record[key] = stream.value()
     if record:
-        yield outer, _only_problem(path, record), record
-
-
-def _only_problem(path: Path, record: Mapping[str, Any]) -> str:
-    """The problem of a file that is one record: stated, or named by a folder such as problem_9."""
-    folders = [part for part in reversed(path.absolute().parts) if re.search(r"problem[_ ]?\d", part)]
-    named = re.findall(r"\d+", folders[0])[-1] if folders else " ".join(record)
-    return str(record.get("problem_id", named))
+        # The file is one record, whose problem it states, or a folder such as problem_9 names.
+        folders = [part for part in reversed(path.absolute().parts) if re.search(r"problem[_ ]?\d", part)]
+        named = re.findall(r"\d+", folders[0])[-1] if folders else " ".join(record)
+        yield outer, str(record.get("problem_id", named)), record
 
 
 def _samples_of(path: Path, value: Any) -> Iterator[tuple[str, Any]]:

@@ -10,6 +10,7 @@ A checkpoint repeats every program that is still alive, so that one program lies
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
@@ -102,7 +103,14 @@ class OpenEvolve(Reader):
         # Programs that no evaluation on file is about, with the evaluation that the database keeps.
         for node in self._nodes.values():
             if node.key not in evaluated:
-                yield node.place, (node, _kept_evaluation(node))
+                evaluation = node.program.get("evaluation") or {"status": None, "metrics": node.program.get("metrics")}
+                with contextlib.suppress(RowError):  # an evaluation that cannot be read is none
+                    evaluation = (
+                        fields.json_value(evaluation, "evaluation", node.place)
+                        if isinstance(evaluation, str)
+                        else evaluation
+                    )
+                yield node.place, (node, evaluation if isinstance(evaluation, Mapping) else {})
 
     def _read(self, path: Path, place: str) -> Program:
         data = read_inside(path, self.path) or b""
@@ -237,16 +245,6 @@ def _failed(metrics: Program) -> tuple[Status, str] | None:
 
 def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and 0 <= value < 2**31 else None
-
-
-def _kept_evaluation(node: Node) -> Program:
-    kept = node.program.get("evaluation") or {"status": None, "metrics": node.program.get("metrics")}
-    try:
-        return fields.an_object(
-            fields.json_value(kept, "evaluation", node.place) if isinstance(kept, str) else kept, "evaluation"
-        )
-    except RowError:
-        return {}
 
 
 def _search(place: str) -> str:

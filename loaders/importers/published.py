@@ -313,11 +313,11 @@ class PublishedForecasts:
 
     def check(self) -> None:
         """Report forecasts that are not there."""
-        wanted = sum(map(len, self.asked.values())) * REPEATS
+        expected = sum(map(len, self.asked.values())) * REPEATS
         for surrogate in SURROGATES:
             count = len(self._forecasts.get(surrogate, ()))
-            if count != wanted:
-                difference = f"forecasts of {surrogate}: {wanted:,} expected, {count:,} found"
+            if count != expected:
+                difference = f"forecasts of {surrogate}: {expected:,} expected, {count:,} found"
                 self._context.report.differences.append(difference)
 
     def write(self, folder: Path, fingerprint: str) -> int:

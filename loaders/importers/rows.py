@@ -13,7 +13,7 @@ from kbench.loaders.corpus.places import is_corpus, shipped
 from kbench.loaders.importers.fields import plain
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
-from kbench.loaders.splits.problems import cluster_id
+from kbench.loaders.splits import cluster_id
 from kbench.schemas import AuthorClass, Backend, Kernel, Measurement, QuestionKind, Status, Workload, to_dict
 from kbench.schemas.bins import bin_of
 from kbench.schemas.ids import content_hash, kernel_id

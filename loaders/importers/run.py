@@ -60,7 +60,13 @@ def import_files(
         context.note(f"files that begin with a byte order mark (BOM), which is not read: {plain(path.name)}")
     with whole_folder(out, replace=replace and is_corpus(out)) as folder:
         if name == gpu_forecasters.NAME:
-            _import_release(paths, folder, context)
+            importer = gpu_forecasters.Importer(context)
+            with CorpusWriter(folder) as writer, Sink(writer, context) as sink:
+                importer.run(paths, sink)
+                sink.flush()
+                _refuse_empty(context)
+                fingerprint = writer.commit()
+            context.report.rows["forecasts"] = importer.forecasts.write(folder / "forecasts", fingerprint)
         else:
             _import_rows(name, paths, folder, context)
         report = json.dumps(context.report.to_json() | {"files": [plain(path.name) for path in paths]}, indent=1)
@@ -78,16 +84,6 @@ def _check_settings(settings: ImportSettings, paths: Sequence[Path]) -> None:
     strange = sorted(set(settings.gpus) - {str(path) for path in paths} - {path.name for path in paths})
     if strange:
         raise UserError(f"--gpu {strange[0]}={settings.gpus[strange[0]]} names no file of this import; check its name")
-
-
-def _import_release(paths: Sequence[Path], folder: Path, context: Context) -> None:
-    importer = gpu_forecasters.Importer(context)
-    with CorpusWriter(folder) as writer, Sink(writer, context) as sink:
-        importer.run(paths, sink)
-        sink.flush()
-        _refuse_empty(context)
-        fingerprint = writer.commit()
-    context.report.rows["forecasts"] = importer.write_forecasts(folder / "forecasts", fingerprint)
 
 
 def _import_rows(name: str, paths: Sequence[Path], folder: Path, context: Context) -> None:

@@ -88,8 +88,8 @@ def workload_of(
 
 def with_stated_inputs(row: Row, reference: str) -> Row:
     """A problem's row with the workload that get_inputs of its reference makes, where its shapes are plain to see."""
-    found = workload_of(reference) if reference else None
-    return row if found is None else with_workloads(row, [found])
+    stated = workload_of(reference) if reference else None
+    return row if stated is None else with_workloads(row, [stated])
 
 
 def workload(
@@ -245,7 +245,10 @@ class _Reader:
         tensors = [value for value in (one, other) if isinstance(value, Tensor)]
         if tensors:
             largest = max(tensors, key=lambda tensor: len(tensor.shape))
-            return largest._replace(shape=_broadcast([tensor.shape for tensor in tensors]))
+            # As torch broadcasts: shapes are aligned at their last axis.
+            sides = len(largest.shape)
+            padded = [(1,) * (sides - len(tensor.shape)) + tensor.shape for tensor in tensors]
+            return largest._replace(shape=tuple(max(sizes) for sizes in zip(*padded, strict=True)))
         if type(node.op) not in ARITHMETIC or not all(isinstance(value, int | float) for value in (one, other)):
             raise UnknownValueError("operator")
         result = ARITHMETIC[type(node.op)](one, other)
@@ -297,12 +300,6 @@ class _Reader:
         if (name in SAME or name in ("tril", "triu")) and isinstance(arguments[0], Tensor):
             return arguments[0]
         raise UnknownValueError(name)
-
-
-def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    sides = max(map(len, shapes))
-    padded = [(1,) * (sides - len(shape)) + shape for shape in shapes]
-    return tuple(max(sizes) for sizes in zip(*padded, strict=True))
 
 
 def _shape(given: Sequence[Any]) -> tuple[int, ...]:

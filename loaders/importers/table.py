@@ -93,16 +93,14 @@ class Table(Reader):
         try:
             return self._entry(place, record)
         except RowError as error:
-            raise self._in_the_file(error, record) from None
-
-    def _in_the_file(self, error: RowError, record: Mapping[str, Any]) -> RowError:
-        """An error about a field of ours as one about the column that it was read from."""
-        expression = self.context.settings.columns.get(error.field, error.field)
-        scaled = SCALED.fullmatch(expression)
-        column = scaled["column"] if scaled and expression not in record else expression
-        if column == error.field or column not in record:
-            return error
-        return RowError(column, record[column], f"{error.message} (--map {error.field}={expression})")
+            # A person looks for the column that a field of ours was read from.
+            expression = self.context.settings.columns.get(error.field, error.field)
+            scaled = SCALED.fullmatch(expression)
+            column = scaled["column"] if scaled and expression not in record else expression
+            if column == error.field or column not in record:
+                raise
+            message = f"{error.message} (--map {error.field}={expression})"
+            raise RowError(column, record[column], message) from None
 
     def _entry(self, place: object, record: Mapping[str, Any]) -> Entry:
         # A comma outside quotes moves every later value to another column, and a CSV line cut short has too few.
@@ -113,10 +111,12 @@ class Table(Reader):
         if name == NOT_STATED:
             raise RowError("problem", values["problem"], "must be there, in every row")
         backend, source, more = self._source(place, values)
+        if _words(values, "backend") != NOT_STATED:
+            backend = Backend(fields.one_of(str(values["backend"]).lower(), "backend", Backend))
         family = fields.slug(str(values.get("family") or self.FAMILY), "family")
         gpu = self.gpu(fields.name_text(values, "gpu"), "the row names none")
         kernel = self.kernel(
-            fields.slug(f"{family}_{name}", "problem"), (_backend(values) or backend, source, more), gpu=gpu,
+            fields.slug(f"{family}_{name}", "problem"), (backend, source, more), gpu=gpu,
             family=family, license=fields.name_text(values, "license"), run_id=_words(values, "run"),
             proposer=_words(values, "proposer"),
             **self._figures(values),
@@ -206,12 +206,6 @@ def _number(value: Any, field: str) -> float | None:
 def _words(values: Mapping[str, Any], field: str) -> str:
     value = values.get(field)
     return NOT_STATED if value is None or value != value else fields.plain(str(value)).strip() or NOT_STATED
-
-
-def _backend(values: Mapping[str, Any]) -> Backend | None:
-    if _words(values, "backend") == NOT_STATED:
-        return None
-    return Backend(fields.one_of(str(values["backend"]).lower(), "backend", Backend))
 
 
 def _status(values: Mapping[str, Any]) -> Status | None:

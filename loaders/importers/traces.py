@@ -78,7 +78,11 @@ class FlashinferTrace(Reader):
             name = workload_name(fields.text(workload, "uuid"))
         else:  # the early form, which names workloads by what they consist of
             name = f"w_{content_hash('workload', json.dumps(workload, sort_keys=True))[:12]}"
-        gpu = self.gpu(_hardware(evaluation.get("environment")), "the trace names no hardware")
+        environment = evaluation.get("environment")
+        machine = environment if isinstance(environment, Mapping) else {}
+        stated = (fields.name_text(machine, field) for field in ("hardware", "device"))
+        hardware = next((name for name in stated if name and not name.startswith("cuda")), None)
+        gpu = self.gpu(hardware, "the trace names no hardware")
         figures, errors = self._figures(evaluation)
         problem_id = fields.slug(f"flashinfer_{definition}", "definition")
         kernel = self.kernel(problem_id, self._source(definition, solution), gpu=gpu, **figures)
@@ -160,13 +164,6 @@ class FlashinferTrace(Reader):
         return {**row, "workloads": workloads} if workloads else row
 
 
-def _hardware(environment: Any) -> str | None:
-    if not isinstance(environment, Mapping):
-        return None
-    stated = filter(None, (fields.name_text(environment, field) for field in ("hardware", "device")))
-    return next((name for name in stated if not name.startswith("cuda")), None)
-
-
 def _is_unbounded(value: object) -> bool:
     return value in UNKNOWN_ERRORS or (isinstance(value, float) and not fields.is_number(value))
 
@@ -210,8 +207,11 @@ class SolExecBench(Reader):
         trajectory = path.parent
         run = fields.plain(trajectory.relative_to(self.path).as_posix())
         problem_id = fields.slug(f"sol_execbench_{trajectory.name}", "problem")
+        torch = provenance.get("torch")
+        devices = torch.get("devices") if isinstance(torch, Mapping) else None
+        device = fields.name_text({"device": devices[0]}, "device") if isinstance(devices, list) and devices else None
         kernel = self.kernel(
-            problem_id, written(source), gpu=self.gpu(_device(provenance), "the evaluation names no device"),
+            problem_id, written(source), gpu=self.gpu(device, "the evaluation names no device"),
             proposer="llm", search_method="agent", run_id=trajectory.name if run == "." else run, step=step,
             **self._verdict(evaluation, [row for _, row, _ in results]),
         )  # fmt: skip
@@ -265,12 +265,6 @@ class SolExecBench(Reader):
         reference = stated if isinstance(stated, str) else kernel_text(trajectory / "reference.py", self.path) or ""
         row = problem(problem_id, self.FAMILY, f"{trajectory.name} of SOL-ExecBench", reference)
         return with_workloads(row, self._definitions.workloads(trajectory.name))
-
-
-def _device(provenance: Mapping[str, Any]) -> str | None:
-    torch = provenance.get("torch")
-    devices = torch.get("devices") if isinstance(torch, Mapping) else None
-    return fields.name_text({"device": devices[0]}, "device") if isinstance(devices, list) and devices else None
 
 
 class Definitions:

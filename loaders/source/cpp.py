@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 Edit = tuple[int, int, str]
@@ -57,11 +56,6 @@ def stripped_tokens(text: str) -> list[tuple[str, str]]:
     return [(token.lastgroup or "name", token.group()) for token in _STRIPPED_TOKENS.finditer(text)]
 
 
-def comment_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where comments start and end; a line comment's newline is not part of it, an unclosed block comment is none."""
-    return (token.span() for token in _COMMENTS.finditer(text) if token.lastgroup == "comment")
-
-
 def strip_cpp(source: str) -> str:
     """C++ without comments: a block comment reads as one blank, a line that held nothing else goes."""
     result: list[str] = []
@@ -81,7 +75,8 @@ def comment_edits(text: str, *, keep_final_mark: bool = False) -> list[Edit]:
             to it elsewhere and would otherwise come out of the comment.
     """
     edits: list[Edit] = []
-    for start, end in comment_spans(text):
+    # A line comment's newline is not part of it, an unclosed block comment is none.
+    for start, end in (token.span() for token in _COMMENTS.finditer(text) if token.lastgroup == "comment"):
         is_block = text.startswith("/*", start)
         if end == len(text) and not is_block and keep_final_mark:
             edits.append((start, end, "//"))

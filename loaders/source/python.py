@@ -74,10 +74,7 @@ class Offsets:
 
 def tokens(source: str) -> list[PythonToken]:
     """The tokens of a source that parses."""
-    return list(_tokens(source))
-
-
-def _tokens(source: str) -> Iterator[PythonToken]:
+    pieces: list[PythonToken] = []
     offsets = Offsets(source)
     opened: list[int] = []
     # A form feed resets the tokenizer's column, and splitlines-like readers would see more lines than there are.
@@ -89,9 +86,10 @@ def _tokens(source: str) -> Iterator[PythonToken]:
         elif kind.endswith("STRING_END"):
             first = opened.pop()
             if not opened:
-                yield PythonToken("STRING", first, end, source[first:end])
+                pieces.append(PythonToken("STRING", first, end, source[first:end]))
         elif not opened:
-            yield PythonToken(kind, start, end, token.string)
+            pieces.append(PythonToken(kind, start, end, token.string))
+    return pieces
 
 
 PLACEHOLDER = "\ue000"
@@ -171,12 +169,12 @@ def _field_end(body: str, position: int) -> int:
 
 def files_with(file: Path) -> list[Path]:
     """A Python file and those beside it that it imports, and that they import in turn; in a fixed order."""
-    found = {file}
-    _add_imported(file, file.parent, found)
-    return sorted(found)
+    files = {file}
+    _add_imported(file, file.parent, files)
+    return sorted(files)
 
 
-def _add_imported(file: Path, folder: Path, found: set[Path]) -> None:
+def _add_imported(file: Path, folder: Path, files: set[Path]) -> None:
     try:
         nodes = list(walk(parse(file.read_text())))
     except (OSError, *UNREADABLE):
@@ -192,6 +190,6 @@ def _add_imported(file: Path, folder: Path, found: set[Path]) -> None:
             for length in range(1, len(parts) + 1):
                 module = start.joinpath(*parts[:length])
                 for path in (module.with_name(f"{module.name}.py"), module / "__init__.py"):
-                    if path.is_relative_to(folder) and path not in found and path.is_file():
-                        found.add(path)
-                        _add_imported(path, folder, found)
+                    if path.is_relative_to(folder) and path not in files and path.is_file():
+                        files.add(path)
+                        _add_imported(path, folder, files)

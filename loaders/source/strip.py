@@ -30,6 +30,7 @@ CUDA_MARK = re.compile(
 )
 _DANGLING = re.compile(r"[ \t]*(?:\\\n[ \t]*)+\Z")
 _PYTHON = re.compile(r"^(?:import |from \w+ import |def \w+\(|@triton)", re.MULTILINE)
+_CPP_COMMENT = re.compile(r"/[/*]")
 _FORMATTED = re.compile(r"[rRbB]?[fFtT]")
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 _SOURCE_ARGUMENTS = re.compile(r"source|code|asm|src", re.IGNORECASE)
@@ -46,19 +47,14 @@ class Reading(NamedTuple):
     """The tokens of the stripped text where it is the source itself, as most are; None otherwise."""
 
 
+@functools.lru_cache(maxsize=65536)
 def strip_comments(source: str) -> str:
-    """The source without comments and docstrings.
+    """The source without comments and docstrings, remembered: queries ask for the same kernels again and again.
 
     What remains has the same tokens in the same order; a body that held only a docstring holds `pass`. A source that
     is not Python is stripped as C++ when it looks like CUDA, else line by line as well as can be.
     """
     return read(source).stripped
-
-
-@functools.lru_cache(maxsize=65536)
-def stripped(source: str) -> str:
-    """As `strip_comments`, remembered: queries and comparisons ask for the same kernels again and again."""
-    return strip_comments(source)
 
 
 @functools.lru_cache(maxsize=16)
@@ -176,7 +172,7 @@ def _cuda_edits(tree: ast.Module, pieces: list[PythonToken], offsets: Offsets, r
     commented = [
         (group, following)
         for group, following in string_groups(pieces)
-        if holds_cpp_comment(group) and not removed.hold(group[0])
+        if _CPP_COMMENT.search(meaning_of(group)) and not removed.hold(group[0])
     ]
     compiling = commented and any(piece.kind == "NAME" and piece.text in COMPILE_CALLS for piece in pieces)
     compiled = Spans(offsets.span(node) for node in cuda_spans(tree)) if compiling else Spans()
@@ -185,16 +181,14 @@ def _cuda_edits(tree: ast.Module, pieces: list[PythonToken], offsets: Offsets, r
             yield from _group_edits(group, following == "+")
 
 
-def holds_cpp_comment(group: list[PythonToken]) -> bool:
-    """Whether adjacent literals together hold what opens a C++ comment."""
-    meaning = "".join(Literal(piece.text).value for piece in group)
-    return "//" in meaning or "/*" in meaning
+def meaning_of(group: list[PythonToken]) -> str:
+    """The string that adjacent literals are together."""
+    return "".join(Literal(piece.text).value for piece in group)
 
 
 def is_cuda(group: list[PythonToken], compiled: Spans) -> bool:
     """Whether adjacent literals are CUDA source: by what they say, or because they are compiled."""
-    meaning = "".join(Literal(piece.text).value for piece in group)
-    return CUDA_MARK.search(meaning) is not None or compiled.hold(group[0])
+    return CUDA_MARK.search(meaning_of(group)) is not None or compiled.hold(group[0])
 
 
 def _group_edits(group: list[PythonToken], appended: bool) -> Iterator[Edit]:

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 
 from kbench.loaders.source.cpp import stripped_tokens
-from kbench.loaders.source.python import UNREADABLE, Literal, PythonToken, parse, tokens, walk
-from kbench.loaders.source.strip import Spans, is_cuda, read, string_groups
+from kbench.loaders.source.python import UNREADABLE, PythonToken, parse, tokens, walk
+from kbench.loaders.source.strip import Spans, is_cuda, meaning_of, read, string_groups
 from kbench.schemas.ids import content_hash
 
 NAME, NUMBER, TEXT = "n", "0", "s"
@@ -34,16 +34,16 @@ CPP_WORDS = _CPP_TYPES | {
 """C++ and CUDA words that carry structure; every `__word` counts as one too."""
 
 
-def structure(source: str) -> tuple[str, ...]:
-    """The kernel's masked tokens in order."""
+def structure_id(source: str) -> str:
+    """Hash of the source's shape: comments gone, chosen names and literals masked."""
     stripped, tree, pieces = read(source)
     try:
         # Stripping takes out no name, so the tree at hand serves; a source that did not parse may do so stripped.
         tree = tree or parse(stripped)
         pieces = pieces or tokens(stripped)
     except UNREADABLE:
-        return tuple(_mask_cpp(stripped))
-    return tuple(_mask_python(pieces, _chosen_names(tree)))
+        return content_hash("structure", *_mask_cpp(stripped))
+    return content_hash("structure", *_mask_python(pieces, _chosen_names(tree)))
 
 
 def _chosen_names(tree: ast.AST) -> set[str]:
@@ -65,7 +65,7 @@ def _mask_python(pieces: list[PythonToken], chosen: set[str]) -> Iterator[str]:
         if piece.kind == "STRING":
             group = groups.get(piece.start, [])
             if group and is_cuda(group, Spans()):
-                yield from _mask_cpp("".join(Literal(part.text).value for part in group))
+                yield from _mask_cpp(meaning_of(group))
             elif group:
                 yield TEXT
         elif piece.kind == "NUMBER":
@@ -107,8 +107,3 @@ def _library_functions(tokens: list[tuple[str, str]]) -> set[str]:
         named = before[-1] not in CPP_WORDS and re.fullmatch(r"\w+", before[-1]) is not None
         (declared if typed or named or before[-1] == ">" or before[-1] == "define" else called).add(value)
     return called - declared
-
-
-def structure_id(source: str) -> str:
-    """Hash of the source's shape: comments gone, chosen names and literals masked."""
-    return content_hash("structure", *structure(source))

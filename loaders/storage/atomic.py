@@ -93,22 +93,18 @@ def replace_together(folder: Path, files: Mapping[str, Content]) -> None:
             # Whoever works inside a folder would find it gone.
             replace_in_order(target, files)
             return
-        _replace_by_copy(target, files)
-
-
-def _replace_by_copy(target: Path, files: Mapping[str, Content]) -> None:
-    with _folder_aside(target) as aside:
-        with suppress(FileNotFoundError):  # an empty one goes with the janitor of a process that was killed
-            leftovers = shutil.ignore_patterns(f".*{ENDING}")
-            shutil.copytree(target, aside, symlinks=True, copy_function=_link, dirs_exist_ok=True, ignore=leftovers)
-        for name, data in files.items():
-            (aside / name).unlink(missing_ok=True)  # never written through: it may be a link to the file in place
-            if data is not None:
-                (aside / name).parent.mkdir(parents=True, exist_ok=True)
-                with (aside / name).open("wb") as file:
-                    file.write(data() if callable(data) else data)
-                    _finish(file)
-        _exchange(aside, target)
+        with _folder_aside(target) as aside:
+            with suppress(FileNotFoundError):  # an empty one goes with the janitor of a process that was killed
+                leftovers = shutil.ignore_patterns(f".*{ENDING}")
+                shutil.copytree(target, aside, symlinks=True, copy_function=_link, dirs_exist_ok=True, ignore=leftovers)
+            for name, data in files.items():
+                (aside / name).unlink(missing_ok=True)  # never written through: it may be a link to the file in place
+                if data is not None:
+                    (aside / name).parent.mkdir(parents=True, exist_ok=True)
+                    with (aside / name).open("wb") as file:
+                        file.write(data() if callable(data) else data)
+                        _finish(file)
+            _exchange(aside, target)
 
 
 def _link(source: str, target: str) -> None:
@@ -186,19 +182,15 @@ def remove_leftovers(path: Path) -> None:
     """Remove what processes that were killed left beside a place when they were about to write it."""
     for item in path.parent.glob(f".{glob.escape(path.name)}.*{ENDING}"):
         number = item.name.removeprefix(f".{path.name}.").removesuffix(ENDING)
-        if number.isdecimal() and not _is_alive(int(number)):
+        if not number.isdecimal():
+            continue
+        try:
+            os.kill(int(number), 0)
+        except PermissionError:  # alive, and another user's
+            continue
+        except (ProcessLookupError, OverflowError):
             with suppress(OSError):
                 shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _exchange(aside: Path, out: Path, *, replace: bool = True) -> None:

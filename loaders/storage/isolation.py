@@ -188,8 +188,8 @@ def _parse(parser: Callable[[bytes], Any], data: bytes, writable: int, seconds: 
     signal.alarm(PATIENCE * seconds)  # one that waits for something uses no time of the processor
     with open(writable, "wb") as pipe:
         try:
-            found = parser(data)
-            for piece in [found] if isinstance(found, bytes) else found:
+            answer = parser(data)
+            for piece in [answer] if isinstance(answer, bytes) else answer:
                 _send(pipe, OK, piece)
             kind, payload = END, b""
         except DataError as error:

@@ -33,7 +33,7 @@ def held(folder: Path, *, wait_s: float = 0.0) -> Iterator[None]:
     if key in _held:
         yield
         return
-    made = janitor.missing(target)
+    new_folders = janitor.missing(target)
 
     def opened() -> int:
         target.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def held(folder: Path, *, wait_s: float = 0.0) -> Iterator[None]:
     finally:
         _held.discard(key)
         with suppress(OSError):  # it holds something now
-            for path in made:
+            for path in new_folders:
                 path.rmdir()
         os.close(handle)
 

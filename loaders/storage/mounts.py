@@ -124,7 +124,10 @@ def conceal(
     for folder in own:
         _set(libc, str(folder), 0, _Attributes(clear=MOUNT_ATTR_RDONLY))
     changeable = [] if frozen else [Path("/")]
-    changeable += [folder for folder in protected if not _protect(libc, folder)]
+    for folder in protected:
+        read_only = _Attributes(set=MOUNT_ATTR_RDONLY)
+        if not (_on_itself(libc, folder) and _set(libc, str(folder), AT_RECURSIVE, read_only)):
+            changeable.append(folder)
     for path in hidden:
         _cover(libc, path, MS_RDONLY)
     try:
@@ -137,10 +140,6 @@ def conceal(
 def _on_itself(libc: ctypes.CDLL, folder: Path) -> bool:
     name = os.fsencode(folder)
     return bool(libc.mount(name, name, None, MS_BIND | MS_REC, None) == 0)
-
-
-def _protect(libc: ctypes.CDLL, folder: Path) -> bool:
-    return _on_itself(libc, folder) and _set(libc, str(folder), AT_RECURSIVE, _Attributes(set=MOUNT_ATTR_RDONLY))
 
 
 def _is_empty(path: Path) -> bool:
@@ -204,12 +203,12 @@ def keys_and_tokens(needed: Sequence[Path]) -> list[Path]:
         needed: what must stay readable, besides Python's own folders.
     """
     named = [path.absolute() for path in (*what_python_needs(), *needed)]
-    known = [*named, *(path.resolve() for path in named)]
-    found = list(SECRETS)
+    readable = [*named, *(path.resolve() for path in named)]
+    secrets = list(SECRETS)
     with contextlib.suppress(OSError, KeyError):
         # Neither a user without an entry nor a home that cannot be listed has a place to look in.
-        found += Path(pwd.getpwuid(os.getuid()).pw_dir).glob(".*")
-    return [path for path in found if _can_be_covered(path, known)]
+        secrets += Path(pwd.getpwuid(os.getuid()).pw_dir).glob(".*")
+    return [path for path in secrets if _can_be_covered(path, readable)]
 
 
 def _can_be_covered(path: Path, known: Sequence[Path]) -> bool:
@@ -232,19 +231,19 @@ def what_python_needs() -> tuple[Path, ...]:
     # A compiler finds its parts beside the folder it is in.
     near_tools = [Path(tool).resolve().parent.parent for tool in tools if tool]
     # In a checkout, the package's folders are links to where they lie.
-    known = [*(Path(name).absolute() for name in names if name), *near_tools, *package.iterdir()]
-    kept = outermost(path.resolve() for path in known)
+    places = [*(Path(name).absolute() for name in names if name), *near_tools, *package.iterdir()]
+    outer = outermost(path.resolve() for path in places)
     # Links that lead into what is kept have to be made again.
-    return (*kept, *(path for path in known if path != path.resolve() and not _is_systems(path)))
+    return (*outer, *(path for path in places if path != path.resolve() and not _is_systems(path)))
 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:
     """Those of some paths that are not the system's, without those that lie inside another."""
-    found: list[Path] = []
+    outer: list[Path] = []
     for path in sorted(set(paths)):
-        if not _is_systems(path) and not (found and path.is_relative_to(found[-1])):
-            found.append(path)
-    return found
+        if not _is_systems(path) and not (outer and path.is_relative_to(outer[-1])):
+            outer.append(path)
+    return outer
 
 
 def _is_systems(path: Path) -> bool:
@@ -253,5 +252,5 @@ def _is_systems(path: Path) -> bool:
 
 def _set(libc: ctypes.CDLL, path: str, flags: int, attributes: _Attributes) -> bool:
     size = ctypes.sizeof(attributes)
-    done = libc.syscall(MOUNT_SETATTR, AT_FDCWD, path.encode(), flags, ctypes.byref(attributes), size)
-    return bool(done == 0)
+    status = libc.syscall(MOUNT_SETATTR, AT_FDCWD, path.encode(), flags, ctypes.byref(attributes), size)
+    return bool(status == 0)

@@ -197,7 +197,10 @@ def whole_share(rows: Iterable[Mapping[str, Any]]) -> float | None:
 
 def reference_speedups(corpus: Corpus, problem: str, gpu: str) -> dict[str, float]:
     """How fast torch.compile and the vendor's library are, as speedups over eager PyTorch; those that were timed."""
-    rows = reference_times(corpus, problem, gpu)
+    if "references" not in corpus.configs:
+        return {}
+    where = f"problem_id == {problem!r} and gpu == {gpu!r}"
+    rows = [from_dict(ReferenceTime, row) for row in corpus.table("references", where=where).to_pylist()]
     vendor = next((row.vendor for row in rows if row.vendor), VENDOR)
     times = {COMPILED: [row.compiled_us for row in rows], vendor: [row.vendor_us for row in rows]}
     return {
@@ -205,14 +208,6 @@ def reference_speedups(corpus: Corpus, problem: str, gpu: str) -> dict[str, floa
         for name, own in times.items()
         if rows and all(own)
     }
-
-
-def reference_times(corpus: Corpus, problem: str, gpu: str | None) -> list[ReferenceTime]:
-    """A problem's reference on each workload of a GPU; none where the corpus has none."""
-    if "references" not in corpus.configs or gpu is None:
-        return []
-    rows = corpus.table("references", where=f"problem_id == {problem!r} and gpu == {gpu!r}").to_pylist()
-    return [from_dict(ReferenceTime, row) for row in rows]
 
 
 def find_kernel(corpus: Corpus, prefix: str, gpu: str | None = None) -> list[KernelView]:
@@ -232,17 +227,17 @@ def find_kernel(corpus: Corpus, prefix: str, gpu: str | None = None) -> list[Ker
 
 
 def _view(corpus: Corpus, row: dict[str, Any]) -> KernelView:
-    timed, counted = [], {}
+    workloads, counters = [], {}
     gpu = f"gpu == {row['gpu']!r}" if row["gpu"] else "gpu is null"
     if "measurements" in corpus.configs:
-        timed = corpus.table("measurements", columns=FIGURES, kernel_id=row["kernel_id"], where=gpu).to_pylist()
+        workloads = corpus.table("measurements", columns=FIGURES, kernel_id=row["kernel_id"], where=gpu).to_pylist()
     if "counters" in corpus.configs and row["gpu"]:
-        found = corpus.table("counters", kernel_id=row["kernel_id"], where=gpu).to_pylist()
-        counted = {one["workload"]: counters_text(one) for one in found}
-    timed = [one | {"counted": counted.get(one["workload"])} for one in with_rooflines(corpus, timed)]
-    whole = row | {"roofline_share": whole_share(timed)}
+        counter_rows = corpus.table("counters", kernel_id=row["kernel_id"], where=gpu).to_pylist()
+        counters = {one["workload"]: counters_text(one) for one in counter_rows}
+    workloads = [one | {"counted": counters.get(one["workload"])} for one in with_rooflines(corpus, workloads)]
+    whole = row | {"roofline_share": whole_share(workloads)}
     same = corpus.select(columns=LINEAGE, problem=row["problem_id"], backend=row["backend"], gpu=row["gpu"])
-    return KernelView(whole, tuple(timed), tuple(same.ancestors(row["kernel_id"]).to_pylist()))
+    return KernelView(whole, tuple(workloads), tuple(same.ancestors(row["kernel_id"]).to_pylist()))
 
 
 def counters_text(row: Mapping[str, Any]) -> str:

@@ -94,8 +94,8 @@ def best(
         click.echo(f"kernels on {main}; of every GPU: --gpu {EVERY_GPU}", err=True)
     view = find_kernel(corpus, rows[0]["kernel_id"], rows[0]["gpu"])[0] if diff else None
     if as_json:
-        told = {"diff": "\n".join(view.diff()), "diff_note": view.diff_note()} if view else {}
-        echo_json({"kernels": rows} | told)
+        changes = {"diff": "\n".join(view.diff()), "diff_note": view.diff_note()} if view else {}
+        echo_json({"kernels": rows} | changes)
         return
     has_best, short = (any(row[name] for row in rows) for name in ("speedup_best", "launch_bound_workloads"))
     for line in layout([_cells(row, named=not problem, over_best=has_best, short=short) for row in rows]):
@@ -128,6 +128,8 @@ def _cells(row: Mapping[str, Any], *, named: bool, over_best: bool, short: bool)
     from kbench.loaders.summary.best import SHOWN_DIGITS
 
     ahead = {"ahead": f"{row['ahead']:.3f}x {row['baseline']}"} if "ahead" in row else {}
+    few, workloads = row["launch_bound_workloads"], row["workloads"]
+    launch_bound = f"{'all' if few == workloads else few} of {workloads}" if few else None
     return {
         **({"problem": row["problem_id"]} if named else {}),
         "runtime_us": _with_interval(row, "runtime{}_us", ".5g"),
@@ -135,7 +137,7 @@ def _cells(row: Mapping[str, Any], *, named: bool, over_best: bool, short: bool)
         **ahead,
         "speedup": _with_interval(row, "speedup{}", ".3f"),
         "roofline": None if row["roofline_share"] is None else f"{row['roofline_share']:.0%}",
-        **({"launch-bound": _launch_bound(row)} if short else {}),
+        **({"launch-bound": launch_bound} if short else {}),
         "registers": row["registers"],
         "spills": row["spill_bytes"],
         "method": row["search_method"],
@@ -151,11 +153,6 @@ def _with_interval(row: Mapping[str, Any], name: str, form: str) -> str | None:
     if value is None or low is None or high is None:
         return None if value is None else format(value, form)
     return f"{value:{form}} ({low:{form}}-{high:{form}})"
-
-
-def _launch_bound(row: Mapping[str, Any]) -> str | None:
-    short, workloads = row["launch_bound_workloads"], row["workloads"]
-    return f"{'all' if short == workloads else short} of {workloads}" if short else None
 
 
 @kernels.command("show")
@@ -215,29 +212,23 @@ def _describe(view: KernelView) -> None:
         click.echo(f"  {label(one):24} {one['search_method']} step {one['step']}  {one['edit'] or ''}".rstrip())
 
 
-def _reference(figure: Mapping[str, Any]) -> str | None:
-    if figure["best_reference"] is None:
-        return None
-    name, runtime_us = figure["best_reference"]
-    return f"{runtime_us:.4g} us {name}" + (", launch-bound" if figure["launch_bound"] else "")
-
-
-def _roofline(figure: Mapping[str, Any]) -> str | None:
-    if figure["roofline_us"] is None:
-        return None
-    return f"{figure['roofline_us']:.4g} us" + (f", {figure['roofline_share']:.0%}" if figure["roofline_share"] else "")
-
-
 def _times(figure: Mapping[str, Any]) -> dict[str, Any]:
     low, high = figure["runtime_low_us"], figure["runtime_high_us"]
+    reference = roofline = None
+    if figure["best_reference"] is not None:
+        name, runtime_us = figure["best_reference"]
+        reference = f"{runtime_us:.4g} us {name}" + (", launch-bound" if figure["launch_bound"] else "")
+    if figure["roofline_us"] is not None:
+        share = f", {figure['roofline_share']:.0%}" if figure["roofline_share"] else ""
+        roofline = f"{figure['roofline_us']:.4g} us{share}"
     return {
         "workload": figure["workload"],
         "status": figure["status"],
         "runtime_us": figure["runtime_us"],
         "interval": None if low is None or high is None else f"{low:.3f}-{high:.3f}",
         "speedup": figure["speedup"],
-        "best reference": _reference(figure),
-        "roofline": _roofline(figure),
+        "best reference": reference,
+        "roofline": roofline,
         "registers": figure["registers"],
         "spills": figure["spill_bytes"],
     }

@@ -48,13 +48,17 @@ def trust_of(corpus: Corpus) -> SimpleNamespace:
     )
     median_gap = compared["gap_us"].median()
     # A constant distance of the marks is no disagreement: what is left of it, as a share of the runtime.
-    left = compared.select((col("gap_us") - median_gap).abs() / runtime).to_series()
+    gap_shares = compared.select((col("gap_us") - median_gap).abs() / runtime).to_series()
+    share = col("noise")
+    shares = {"measurements": polars.len(), "median": share.median(), "p95": share.quantile(0.95, "linear")}
+    by_decade = timed.filter(_known("noise")).group_by((10.0 ** runtime.log10().floor()).alias("low_us"))
+    noise = by_decade.agg(**shares, median_us=(share * runtime).median()).sort("low_us")
     return SimpleNamespace(
-        noise=_noise(timed.filter(_known("noise"))).to_dicts(),
+        noise=noise.to_dicts(),
         compared=len(compared),
         disagreements=compared.filter("clocks_disagree").sort("runtime_us", "kernel_id").to_dicts(),
         median_gap_us=median_gap,
-        median_gap_share=left.median(),
+        median_gap_share=gap_shares.median(),
         floors=len(over),
         below_floor=int((over < 1).sum()),
         nearest_floor=over.min(),
@@ -65,13 +69,6 @@ def trust_of(corpus: Corpus) -> SimpleNamespace:
 def _known(*names: str) -> polars.Expr:
     """Where figures are there and finite."""
     return polars.all_horizontal(polars.col(names).is_finite().fill_null(False))
-
-
-def _noise(timed: polars.DataFrame) -> polars.DataFrame:
-    decade, noise = 10.0 ** polars.col("runtime_us").log10().floor(), polars.col("noise")
-    shares = {"measurements": polars.len(), "median": noise.median(), "p95": noise.quantile(0.95, "linear")}
-    grouped = timed.group_by(decade.alias("low_us"))
-    return grouped.agg(**shares, median_us=(noise * polars.col("runtime_us")).median()).sort("low_us")
 
 
 def _wavering(anchors: polars.DataFrame) -> polars.DataFrame:

@@ -10,7 +10,7 @@ import kbench
 from kbench.benchmark.questions import Questions, build_questions, training_kernels, training_pairs
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.corpus_view import benchmark_of
-from kbench.benchmark.questions.render import gpu_facts, stripped
+from kbench.benchmark.questions.render import gpu_facts, strip_comments
 from kbench.benchmark.surrogates.llm import render
 from kbench.benchmark.tracks import PAIR_TRACKS, TRACK_NAMES
 from kbench.loaders.corpus.corpus import Corpus
@@ -148,7 +148,7 @@ def test_a_partition_has_its_own_bandwidth_and_the_share_of_the_rates_that_was_m
     ],
 )
 def test_no_comment_slips_past_the_quick_look(source: str) -> None:
-    assert "fast" not in stripped(source)
+    assert "fast" not in strip_comments(source)
 
 
 def test_a_corpus_without_questions_loads_and_says_how_to_make_it_again(corpus: Tables, tmp_path: Path) -> None:

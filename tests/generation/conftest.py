@@ -16,8 +16,8 @@ from kbench.generation.campaign import campaign
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.proposers.genome.header import Family, Gene, Genome
 from kbench.generation.proposers.genome.proposer import GenomeProposer
+from kbench.generation.proposers.genome.template import Family, Gene, Genome
 from kbench.generation.search.settings import Budget, RunSettings
 from kbench.generation.search.state import Node, Operator, RunState
 from kbench.schemas import Backend, Measurement, Status

@@ -1,6 +1,10 @@
+"""Campaigns: searches that share a GPU; when one ends, the profiler confirms its kernels and finalists meet."""
+
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -8,18 +12,26 @@ from click.testing import CliRunner
 
 from kbench.benchmark.surrogates.resolve import module_of
 from kbench.generation.assembly.assemble import Recipe, assemble
+from kbench.generation.assembly.kernels import gather
 from kbench.generation.campaign.campaign import CampaignProgress, Drive
+from kbench.generation.campaign.closing import FINALISTS, NOISE, finalists
 from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.campaign.plan import CampaignSpec, read_spec, runs_of
 from kbench.generation.campaign.status import render, summaries
+from kbench.generation.executors.executor import Pair
+from kbench.generation.executors.replay import ReplayExecutor, open_recording
 from kbench.generation.log import read_log
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.proposal import Answer, Ask, ProposalTask, Refusal
 from kbench.generation.search.settings import Budget, FilterSettings
+from kbench.generation.search.state import RunState
+from kbench.harness.commands.compare import Comparison
+from kbench.harness.timing.duel import Verdict
+from kbench.harness.timing.second_clock import SecondTimes
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import DataError, UserError
+from kbench.schemas import DataError, KernelSource, Status, UserError
 
-from .conftest import FAMILY, PROBLEM, searched, settings_for
+from .conftest import FAMILY, PROBLEM, Recorded, measurement, searched, settings_for
 
 
 class Cornered(GenomeProposer):
@@ -250,3 +262,123 @@ def test_a_campaign_that_is_no_file_is_named(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nothing.json"):
         with pytest.raises(UserError, match=f"campaign file '{path}' cannot be read"):
             read_spec(path)
+
+
+class Refereeing(ReplayExecutor):
+    """Answers from a recording, with a profiler and a GPU for finales."""
+
+    def __init__(self, recorded: Recorded, forged: set[str], ratios: Mapping[str, float]) -> None:
+        super().__init__(recorded)
+        self.forged, self.ratios = forged, ratios
+        self.asked: list[str] = []
+        self.pairs: list[tuple[str, str]] = []
+
+    def second_clock(self, kernels: Sequence[KernelSource]) -> Mapping[str, SecondTimes]:
+        self.asked += [kernel.kernel_id for kernel in kernels]
+        times_us = {kernel.kernel_id: self._recorded[kernel.kernel_id][0].runtime_us or 0.0 for kernel in kernels}
+        return {key: {"large": us * 9.0 if key in self.forged else us - 2.0} for key, us in times_us.items()}
+
+    def compare(self, pairs: Sequence[Pair]) -> list[list[Comparison]]:
+        self.pairs += [(one.kernel_id, other.kernel_id) for one, other in pairs]
+        ratios = [self.ratios.get(other.kernel_id, 0.99) for _, other in pairs]
+        return [[Comparison("large", Verdict.FASTER, "measured", r, r, r, 8, 50.0, 50.0 / r)] for r in ratios]
+
+
+def driven(folder: Path, how: Drive, executor: ReplayExecutor) -> RunState:
+    return searched(folder, settings_for("random"), dataclasses.replace(how, executor=executor))
+
+
+@pytest.fixture
+def recorded(recorded: Recorded) -> Recorded:
+    """The recording with speeds that lie close together."""
+    return {
+        key: tuple(measurement(key, PROBLEM, row.status, (row.speedup or 1.0) ** 0.02) for row in rows)
+        for key, rows in recorded.items()
+    }
+
+
+@pytest.fixture
+def ranked(tmp_path: Path, how: Drive, recorded: Recorded) -> list[str]:
+    """The finalists of a search that nobody closes."""
+    state = driven(tmp_path / "open", how, ReplayExecutor(recorded))
+    assert state.finalists == ()
+    return [node.kernel_id for node in sorted(state.rewarded(), key=lambda node: node.reward or 0.0, reverse=True)]
+
+
+def test_finalists_are_the_few_that_noise_could_have_kept_behind(ranked: list[str], tmp_path: Path) -> None:
+    (state,) = recorded_states(tmp_path / "open").values()
+    chosen = finalists(state)
+    assert [node.kernel_id for node in chosen] == ranked[: len(chosen)]
+    assert 1 < len(chosen) <= FINALISTS
+    least = (1.0 - NOISE) * (chosen[0].reward or 0.0)
+    assert all((node.reward or 0.0) >= least for node in chosen)
+
+
+def test_the_best_follows_the_finale(tmp_path: Path, how: Drive, recorded: Recorded, ranked: list[str]) -> None:
+    executor = Refereeing(recorded, set(), {ranked[1]: 1.02})
+    state = driven(tmp_path / "run", how, executor)
+    leader, best = state.leader(), state.best()
+    assert (leader.kernel_id, best.kernel_id) == (ranked[0], ranked[1])
+    assert executor.pairs == [(ranked[0], other) for other in state.finalists[1:]]
+    (entry,) = (entry for entry in read_log(tmp_path / "run") if entry.kind == "finale_held")
+    assert entry.payload["duels"][0]["ratio"] == pytest.approx(1.02)
+    again = Refereeing(recorded, set(), {})
+    assert driven(tmp_path / "run", how, again).best() == best
+    assert (again.asked, again.pairs) == ([], []), "closed once"
+    beaten = dataclasses.replace(state, finalists=state.finalists[1:])
+    assert beaten.best() == leader
+
+
+def test_a_contradicted_time_is_rejected(tmp_path: Path, how: Drive, recorded: Recorded, ranked: list[str]) -> None:
+    executor = Refereeing(recorded, {ranked[0]}, {})
+    state = driven(tmp_path / "run", how, executor)
+    assert sorted(executor.asked) == sorted([*ranked, ranked[0]]), "asked again where it contradicts"
+    forged = state.nodes[ranked[0]].outcome
+    assert (forged.status, forged.speedup, state.finalists[0]) == (Status.REJECTED, None, ranked[1])
+    assert "by the profiler" in (forged.error or "")
+    (row,) = open_recording(tmp_path / "run")._recorded[ranked[0]]
+    assert (row.status, row.runtime_us, row.clocks_disagree) == (Status.REJECTED, None, True)
+    gathered = {one.node.kernel_id: one.measurements[0] for one in gather([tmp_path / "run"]).kernels}
+    assert gathered[ranked[0]] == row
+    assert (gathered[ranked[1]].status, gathered[ranked[1]].clocks_disagree) == (Status.OK, False)
+
+
+def test_a_deadline_puts_closing_off(tmp_path: Path, how: Drive, recorded: Recorded, ranked: list[str]) -> None:
+    hurried, patient = Refereeing(recorded, set(), {}), Refereeing(recorded, set(), {})
+    settings = settings_for("random")
+    drive(tmp_path / "run", [settings], dataclasses.replace(how, executor=hurried, deadline_s=1e-9))
+    assert hurried.asked == []
+    driven(tmp_path / "run", how, patient)
+    assert len(patient.asked) == len(ranked)
+
+
+ROOT = Path(__file__).parents[2]
+ABSENT = ("polars", "datasets", "jsonschema", "matplotlib", "pandas", "openai", "ray", "scoringrules")
+"""Packages a measuring machine need not have."""
+
+
+def run(script: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(ROOT / "src")}, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_campaign_needs_none_of_the_packages_a_measuring_machine_lacks() -> None:
+    script = f"""
+import sys
+for name in {ABSENT!r}:
+    sys.modules[name] = None
+import kbench.generation.cli
+assert "numpy" not in sys.modules, "the command limits numpy's threads before it loads"
+from pathlib import Path
+from kbench.generation.campaign.plan import read_spec, runs_of
+from kbench.generation.proposers.mixed import proposer
+proposer("genome+rewrite")
+runs, uncovered = runs_of(read_spec(Path("examples/campaign.json")))
+assert "torch" not in sys.modules, "planning a campaign needs no torch"
+print(len(runs))
+"""
+    assert int(run(script)) > 0

@@ -23,7 +23,7 @@ from kbench.generation.proposers.pool import PoolProposer, RecordedPool, pools_i
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Operator
-from kbench.generation.study.study import Study, study, table, too_few, verdict, write_study
+from kbench.generation.study import Study, study, table, too_few, verdict, write_study
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.importers.reader import ImportSettings

@@ -23,7 +23,7 @@ from kbench.benchmark.questions.draw import draw_questions
 from kbench.leaderboard.cli import leaderboard
 from kbench.leaderboard.scoring.results import Results, hub_rows
 from kbench.leaderboard.submission.labels import KEY, read_labels
-from kbench.loaders.card.card import eval_facts
+from kbench.loaders.card.card import EVAL_FACTS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import Kernel, from_dict
@@ -129,7 +129,7 @@ def test_results_for_the_hub_are_read_by_its_own_library(results: list[Results])
 
 def test_the_hub_s_tasks_name_configs_and_splits_that_exist(board_corpus: Path) -> None:
     facts = yaml.safe_load((board_corpus / "eval.yaml").read_text("utf-8"))
-    assert facts == eval_facts()
+    assert facts == EVAL_FACTS
     for task in facts["tasks"]:
         assert list((board_corpus / task["config"]).glob(f"{task['split']}-*.parquet"))
 

@@ -17,7 +17,7 @@ from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.leaderboard.scoring.flags import flags
 from kbench.leaderboard.scoring.leaks import Finding, find_leaks
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.splits.lineage import known_splits
+from kbench.loaders.splits import splits_of
 from kbench.schemas import Submission, bins
 
 QUICK = BootstrapSettings(resamples=0)
@@ -89,7 +89,7 @@ def test_core_tells_no_more_than_chance() -> None:
 def test_no_test_kernel_has_a_twin_in_training() -> None:
     """7: looking duplicates up finds none; `kbench data validate --splits` shows that near ones are far too."""
     corpus = Corpus.open()
-    splits = known_splits(corpus)
+    splits = splits_of(corpus)
     table = corpus.table("kernels", columns=["problem_id", "structure_id"])
     places: dict[str, set[str]] = defaultdict(set)
     for problem, structure in zip(*(column.to_pylist() for column in table.columns), strict=True):

@@ -14,7 +14,7 @@ from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.writer import CorpusWriter, refresh
 from kbench.loaders.hub.commands import FORMATS
 from kbench.loaders.importers.formats import NAMES
-from kbench.loaders.splits.problems import cluster_id
+from kbench.loaders.splits import cluster_id
 from kbench.schemas import Kernel, UserError, from_dict
 
 from .conftest import make_kernel

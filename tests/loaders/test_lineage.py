@@ -14,18 +14,19 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.similarity import Grams
 from kbench.loaders.source.structure import structure_id
-from kbench.loaders.splits.lineage import (
+from kbench.loaders.splits import (
     FAR,
     LARGEST_GROUP,
-    choose,
-    kernel_splits,
-    known_splits,
-    lineage_splits,
+    assign,
+    cluster_id,
+    derive_splits,
     lineages,
-    published_splits,
-    split_kernels,
+    problem_groups,
+    recorded_splits,
+    splits_of,
+    splits_of_kernels,
+    with_splits,
 )
-from kbench.loaders.splits.problems import cluster_id, problem_groups
 from kbench.schemas import Kernel, from_dict
 from kbench.schemas.ids import content_hash, kernel_id
 
@@ -47,7 +48,7 @@ def test_similarity_is_the_jaccard_index_of_five_grams_with_numbers_masked() -> 
 def test_test_takes_far_lineages_whole_and_test_near_problems_of_seen_ones() -> None:
     groups = {f"p{number:02}": f"g{number // 4}" for number in range(80)}
     outside = {f"g{number}": 0.1 if number % 2 else 0.6 for number in range(20)}
-    splits = choose(groups, {problem: problem for problem in groups}, outside, {})
+    splits = assign(groups, {problem: problem for problem in groups}, outside, {})
     sides = defaultdict(set)
     for problem, split in splits.items():
         sides[groups[problem]].add(split)
@@ -64,7 +65,7 @@ def test_test_takes_far_lineages_whole_and_test_near_problems_of_seen_ones() -> 
 
 def test_one_lineage_never_fills_a_split() -> None:
     groups = {f"p{number:02}": "big" if number < 30 else f"p{number:02}" for number in range(60)}
-    splits = choose(groups, {problem: problem for problem in groups}, dict.fromkeys(groups.values(), 0.0), {})
+    splits = assign(groups, {problem: problem for problem in groups}, dict.fromkeys(groups.values(), 0.0), {})
     assert LARGEST_GROUP * 12 < 30
     assert {splits[problem] for problem in groups if groups[problem] == "big"} == {"train", "test_near"}
 
@@ -75,22 +76,22 @@ def test_published_splits_stay_and_new_problems_of_their_lineages_join_the_most_
     }
     groups |= {f"far{number}": f"far{number}" for number in range(20)}
     kept = {"old0": "test", "old1": "validation", "old2": "train", "old3": "test_near", "gone": "test"}
-    splits = choose(groups, {problem: problem for problem in groups}, dict.fromkeys(groups.values(), 0.0), kept)
+    splits = assign(groups, {problem: problem for problem in groups}, dict.fromkeys(groups.values(), 0.0), kept)
     assert {problem: splits[problem] for problem in kept if problem != "gone"} == {
         k: kept[k] for k in kept if k != "gone"
     }
     assert [splits[f"new{number}"] for number in range(4)] == ["test", "validation", "train", "train"]
     assert [splits[f"far{number}"] for number in range(20)].count("test") == 4
     assert "gone" not in splits
-    near = choose({"old": "g", "new": "g"}, {"old": "t", "new": "t"}, {"g": 0.0}, {"old": "test_near"})
+    near = assign({"old": "g", "new": "g"}, {"old": "t", "new": "t"}, {"g": 0.0}, {"old": "test_near"})
     assert near["new"] == "test_near", "a near-duplicate of a held-out problem is not learnt from"
 
 
 def test_sides_that_were_planned_before_any_measurement_count_as_published_for_every_dataset() -> None:
-    kept = published_splits(before=Corpus.open().fingerprint)
+    kept = recorded_splits(before=Corpus.open().fingerprint)
     assert kept["tree_decode"] == "test"
     assert kept["adamw_step"] == "validation"
-    splits = choose({"tree_decode": "g", "softmax": "g"}, {"tree_decode": "a", "softmax": "b"}, {"g": 0.0}, kept)
+    splits = assign({"tree_decode": "g", "softmax": "g"}, {"tree_decode": "a", "softmax": "b"}, {"g": 0.0}, kept)
     assert splits["tree_decode"] == "test"
 
 
@@ -120,7 +121,7 @@ def corpus_of(folder: Path) -> Corpus:
 
 def test_problems_with_alike_kernels_are_one_lineage_and_splits_lie_far_apart(tmp_path: Path) -> None:
     corpus = corpus_of(tmp_path / "corpus")
-    found = lineage_splits(corpus)
+    found = derive_splits(corpus)
     assert found.groups["problem_0"] == found.groups["problem_1"] == "problem_0"
     assert len(set(found.groups.values())) == 9
     assert found.outside["problem_2"] < FAR
@@ -137,21 +138,21 @@ def test_problems_with_alike_kernels_are_one_lineage_and_splits_lie_far_apart(tm
 def test_kernels_of_an_assembled_corpus_get_the_splits_of_the_rule_on_however_many_gpus(tmp_path: Path) -> None:
     corpus = corpus_of(tmp_path / "corpus")
     rows = [from_dict(Kernel, row) for row in corpus.table("kernels").to_pylist()]
-    split = split_kernels(rows)
-    wanted = lineage_splits(corpus)
+    split = with_splits(rows)
+    wanted = derive_splits(corpus)
     clusters = [row.cluster_id for row in rows]
-    assert [row.split for row in split] == kernel_splits([r.problem_id for r in rows], clusters, wanted.splits)
+    assert [row.split for row in split] == splits_of_kernels([r.problem_id for r in rows], clusters, wanted.splits)
     assert {"train", "test"} <= {row.split for row in split}
     with CorpusWriter(tmp_path / "two") as writer:
         # Few rows of a second GPU: counted twice, they would move the means.
         writer.replace("kernels", [*split, *(dataclasses.replace(row, gpu="other") for row in split[:20])])
-    assert lineage_splits(Corpus.open(tmp_path / "two")) == wanted
+    assert derive_splits(Corpus.open(tmp_path / "two")) == wanted
 
 
 def test_the_recorded_splits_cover_the_shipped_dataset_and_tear_no_lineage() -> None:
     corpus = Corpus.open()
-    splits = known_splits(corpus)
-    assert {name: side for name, side in published_splits().items() if name in splits} == splits
+    splits = splits_of(corpus)
+    assert {name: side for name, side in recorded_splits().items() if name in splits} == splits
     table = corpus.table("kernels", columns=["kernel_id", "problem_id", "cluster_id"])
     ids, problems, clusters = (column.to_pylist() for column in table.columns)
     assert set(problems) == set(splits)
@@ -163,7 +164,7 @@ def test_the_recorded_splits_cover_the_shipped_dataset_and_tear_no_lineage() -> 
             sides[families[kernel]].add(splits[problem])
     assert not [name for name, found in sides.items() if len(found) > 1 and found & {"test", "validation"}]
     places: dict[str, set[str]] = defaultdict(set)
-    for cluster, split in zip(clusters, kernel_splits(problems, clusters, splits), strict=True):
+    for cluster, split in zip(clusters, splits_of_kernels(problems, clusters, splits), strict=True):
         places[cluster].add(split)
     assert all(len(found) == 1 for found in places.values())
 

@@ -15,7 +15,7 @@ from kbench.loaders.checks import columns as column_checks
 from kbench.loaders.checks.validate import table_issues, validate
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter, config_table
-from kbench.loaders.splits.problems import HELD_OUT
+from kbench.loaders.splits import HELD_OUT
 from kbench.schemas import Kernel, Pair, PairKind, Status
 from kbench.schemas.bins import bin_of
 from kbench.schemas.ids import content_hash

@@ -1,4 +1,4 @@
-"""Speed and memory of a whole score with intervals and slices. Run with -m performance."""
+"""Speed and memory of a whole score with intervals and slices, and of `static` on one core. Run with -m performance."""
 
 import dataclasses
 import resource
@@ -9,12 +9,19 @@ from collections.abc import Callable
 import click
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
+from kbench.benchmark.questions import build_questions
 from kbench.benchmark.questions.questions import PairLabels, PoolLabels, Questions, Strings
 from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable
-from kbench.schemas import bins
+from kbench.benchmark.surrogates.static.kernel_rows import launch_row
+from kbench.benchmark.surrogates.static.reader import parsed
+from kbench.benchmark.surrogates.static.source import fixed_row, settings_of
+from kbench.benchmark.surrogates.static.static import StaticSurrogate
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.schemas import Query, bins
 
 pytestmark = pytest.mark.performance
 
@@ -76,3 +83,31 @@ def test_a_million_forecasts_with_two_thousand_resamples_take_under_a_minute_and
     assert peak < 4
     # Linear in rows: four times the rows take no more than about four times the time.
     assert whole < 5.5 * quarter + 2
+
+
+def forget() -> None:
+    for cached in (settings_of, fixed_row, launch_row, parsed):
+        cached.cache_clear()
+
+
+def forecasts_per_second(queries: tuple[Query, ...]) -> float:
+    surrogate = StaticSurrogate()
+    # The model is read once, whatever is asked.
+    surrogate.forecast(queries[:1])
+    found = []
+    with threadpool_limits(limits=1):
+        for _ in range(3):
+            forget()
+            started = time.process_time()
+            surrogate.forecast(queries)
+            found.append(len(queries) / (time.process_time() - started))
+    return max(found)
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_static_answers_a_thousand_queries_a_second_of_one_core(split: str) -> None:
+    queries = build_questions(Corpus.open(None), split).queries
+    speed = forecasts_per_second(queries)
+    sources = len({q.candidate_source for q in queries} | {q.anchor_source for q in queries if q.kind != "reference"})
+    click.echo(f"static: {speed:,.0f} forecasts a CPU second ({len(queries):,} queries, {sources:,} sources, {split})")
+    assert speed >= 1000

@@ -20,8 +20,7 @@ from typing import Any
 import click
 
 from kbench.benchmark.problems import problem
-from kbench.generation.assembly.gather import Measured, ancestors
-from kbench.generation.assembly.kernels import LICENSE
+from kbench.generation.assembly.kernels import LICENSE, Measured, ancestors
 from kbench.generation.campaign.plan import read_spec, runs_of
 from kbench.generation.executors.executor import Result
 from kbench.generation.log import by_run, read_log

@@ -21,7 +21,7 @@ import numpy as np
 from kbench.benchmark.problems.registry import problems
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams
-from kbench.loaders.source.strip import stripped
+from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.summary.best import reference_speedups
 
 COLUMNS = ["kernel_id", "problem_id", "family", "backend", "gpu", "model", "proposer", "status", "error", "speedup",
@@ -120,7 +120,7 @@ def twins(rows: Sequence[Row]) -> dict[str, Any]:
     alone = 0
     by_cell: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for row in rows:
-        by_cell[row["problem_id"], row["backend"]].append(stripped(row["source"]))
+        by_cell[row["problem_id"], row["backend"]].append(strip_comments(row["source"]))
     for sources in by_cell.values():
         grams = Grams(sources)
         copies = Counter(grams.row.tolist())

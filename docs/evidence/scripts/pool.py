@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.problems import problem
-from kbench.generation.proposers.genome.header import families, families_for, sample
+from kbench.generation.proposers.genome.template import families, families_for, sample
 from kbench.harness.harness import Harness
 from kbench.harness.timing.rounds import TimingSettings
 from kbench.schemas import Backend, KernelSource

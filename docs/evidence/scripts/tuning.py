@@ -38,8 +38,7 @@ from kbench.benchmark.tuning.strategies import TunedKernel, by_forecast, kernels
 from kbench.benchmark.tuning.track import UNSEEN, evaluate_strategy, text
 from kbench.benchmark.work.gpus import gpu_named
 from kbench.benchmark.work.table import read_work
-from kbench.generation.proposers.genome.header import families, read_file
-from kbench.generation.proposers.genome.template import GENOMES
+from kbench.generation.proposers.genome.template import GENOMES, families, read_file
 from kbench.harness.plan.cache import Build
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import NAME

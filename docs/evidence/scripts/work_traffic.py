@@ -1,6 +1,6 @@
 """Derived L2 and memory traffic on problems that its model was not made on, and its constants with problems left out.
 
-    python docs/evidence/scripts/work_traffic.py docs/evidence/runs/work [TABLE] > docs/evidence/work-traffic.json
+    python docs/evidence/scripts/work_traffic.py docs/evidence/runs/work [TABLE]   # `traffic` in evidence/work.json
 
 The folder and TABLE are those of `work.py`; the other kernels are those of `totals-2.parquet` in it, or of TABLE, that
 the dataset has hardware counters of, training problems only. Prints a JSON summary.

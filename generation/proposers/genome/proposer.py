@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kbench.generation.proposers.genome.header import Family, Genome, cross, families, mutate, sample
+from kbench.generation.proposers.genome.template import Family, Genome, cross, families, mutate, sample
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import Operator
 from kbench.schemas import UserError
@@ -76,8 +76,10 @@ class GenomeProposer:
         )
 
     def _proposal(self, problem_id: str, family: Family, genome: Genome, **changes: Any) -> Proposal:
+        structural = {gene.name: genome[gene.name] for gene in family.genes(problem_id) if gene.structural}
         return Proposal(
-            source=family.render(problem_id, genome), proposer=self.name, niche=niche_of(family, problem_id, genome),
+            source=family.render(problem_id, genome), proposer=self.name,
+            niche=f"{family.name}:{json.dumps(structural, sort_keys=True)}",
             recipe={"family": family.name, "genome": dict(genome)}, **changes,
         )  # fmt: skip
 
@@ -95,9 +97,3 @@ def describe(before: Genome, after: Genome, other_id: str | None = None) -> str:
     changed = [f"{name}: {before.get(name)} -> {value}" for name, value in after.items() if before.get(name) != value]
     text = ", ".join(changed) or "no gene"
     return f"crossed with {other_id[:8]}: {text}" if other_id else text
-
-
-def niche_of(family: Family, problem_id: str, genome: Genome) -> str:
-    """The family with its structural genes."""
-    genes = {gene.name: genome[gene.name] for gene in family.genes(problem_id) if gene.structural}
-    return f"{family.name}:{json.dumps(genes, sort_keys=True)}"

@@ -64,7 +64,7 @@ class LlmProposer:
                 raise BudgetSpentError(f"tokens: {reply.failure}")
             yield self._answer(task, ask, body, reply)
 
-    def strangers(self, places: Iterable[str]) -> list[str]:
+    def unknown_responses(self, places: Iterable[str]) -> list[str]:
         """Ids of responses to none of the asks at these places, which answer nothing.
 
         Raises:

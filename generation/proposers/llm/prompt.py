@@ -206,6 +206,7 @@ def shortened(text: str, longest: int = LONGEST_ERROR) -> str:
 
 
 RULES = Path(__file__).parent
+STRATEGIES = tomllib.loads((RULES / "strategies.toml").read_text(encoding="utf-8"))
 WANTED = {
     "gpu": "name", "compute_capability": "compute capability", "sm_count": "multiprocessors", "l2_bytes": "L2 bytes",
     "shared_bytes_per_block": "largest shared memory per block, bytes",
@@ -257,12 +258,7 @@ def strategies(problem: ProblemDefinition, backend: Backend) -> tuple[str, ...]:
     products = problem.family in MATRIX_FAMILIES and max(
         work.flops / work.min_bytes for work in map(problem.workload, problem.sizes)
     ) >= COMPUTE_BOUND  # fmt: skip
-    texts = tuple(_strategy_texts()["products" if products else "streaming"][backend.value])
+    texts = tuple(STRATEGIES["products" if products else "streaming"][backend.value])
     if problem.family in ELEMENTWISE:
         return tuple(text for text in texts if not text.startswith(REDUCING))
     return texts
-
-
-@functools.cache
-def _strategy_texts() -> Mapping[str, Mapping[str, Sequence[str]]]:
-    return tomllib.loads((RULES / "strategies.toml").read_text(encoding="utf-8"))

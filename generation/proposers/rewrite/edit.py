@@ -94,9 +94,9 @@ def keyword(call: ast.Call, name: str) -> ast.keyword | None:
 
 def with_keyword(module: Module, call: ast.Call, name: str, value: str, what: str) -> Edit:
     """An edit that sets a keyword argument, in place or at the end."""
-    held = keyword(call, name)
-    if held is not None:
-        return module.replace(held.value, value, what)
+    argument = keyword(call, name)
+    if argument is not None:
+        return module.replace(argument.value, value, what)
     end = module.span(call)[1] - 1
     tail = module.source[module.span(call)[0] : end].rstrip()
     comma = "" if tail.endswith((",", "(")) else ", "
@@ -108,8 +108,8 @@ def other_keyword(
     module: Module, call: ast.Call, name: str, choices: Sequence[Choice], rng: random.Random, what: str
 ) -> Edit:
     """An edit that gives a keyword argument another of the choices; `what` may speak of {before} and {value}."""
-    held = keyword(call, name)
-    before = held.value.value if held is not None and isinstance(held.value, ast.Constant) else None
+    argument = keyword(call, name)
+    before = argument.value.value if argument is not None and isinstance(argument.value, ast.Constant) else None
     value = rng.choice([choice for choice in choices if choice != before])
     text = f'"{value}"' if isinstance(value, str) else str(value)
     shown = "default" if before is None else before
@@ -118,10 +118,10 @@ def other_keyword(
 
 def without_keyword(module: Module, call: ast.Call, name: str, what: str) -> Edit | None:
     """An edit that drops a keyword argument together with the comma before it."""
-    held = keyword(call, name)
-    if held is None:
+    argument = keyword(call, name)
+    if argument is None:
         return None
-    start, end = module.span(held)
+    start, end = module.span(argument)
     before = module.source[:start].rstrip()
     if not before.endswith(","):
         return None

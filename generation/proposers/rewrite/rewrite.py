@@ -77,26 +77,24 @@ def _register_cap(module: Module, rng: random.Random) -> Iterator[Edit]:
 
 def _fast_math(module: Module, rng: random.Random) -> Iterator[Edit]:
     for call in _cuda_modules(module):
-        held = keyword(call, "fast_math")
-        value = not (held and isinstance(held.value, ast.Constant) and held.value.value is True)
+        argument = keyword(call, "fast_math")
+        value = not (argument and isinstance(argument.value, ast.Constant) and argument.value.value is True)
         yield with_keyword(module, call, "fast_math", str(value), f"fast_math: -> {value}")
 
 
-TRITON_LAUNCH = (
-    _launch_option("num_warps", WARPS),
-    _launch_option("num_stages", STAGES),
-    EditOperator("tile constant", _tile_constants),
-)
-CUDA_LAUNCH = (
-    EditOperator("tile constant", _tile_constants),
-    EditOperator("register cap", _register_cap),
-    EditOperator("fast math", _fast_math),
-)
-
-
 OPERATORS: dict[Backend, tuple[EditOperator, ...]] = {
-    Backend.TRITON: (*TRITON_LAUNCH, *triton_operators.OPERATORS),
-    Backend.CUDA: (*CUDA_LAUNCH, *cuda_operators.OPERATORS),
+    Backend.TRITON: (
+        _launch_option("num_warps", WARPS),
+        _launch_option("num_stages", STAGES),
+        EditOperator("tile constant", _tile_constants),
+        *triton_operators.OPERATORS,
+    ),
+    Backend.CUDA: (
+        EditOperator("tile constant", _tile_constants),
+        EditOperator("register cap", _register_cap),
+        EditOperator("fast math", _fast_math),
+        *cuda_operators.OPERATORS,
+    ),
 }
 TRIES = 8
 SECOND_EDIT = 0.35
@@ -133,14 +131,14 @@ class RewriteProposer:
 
 def edited(source: str, backend: Backend, rng: random.Random) -> tuple[str, list[tuple[str, Edit]]]:
     """The text after one edit or two, and the edits with their operators' names."""
-    used: list[tuple[str, Edit]] = []
+    edits: list[tuple[str, Edit]] = []
     for _ in range(2 if rng.random() < SECOND_EDIT else 1):
-        drawn = random_edit(source, backend, rng)
-        if drawn is None:
+        choice = random_edit(source, backend, rng)
+        if choice is None:
             break
-        source = drawn[1].apply(source)
-        used.append(drawn)
-    return source, used
+        source = choice[1].apply(source)
+        edits.append(choice)
+    return source, edits
 
 
 def random_edit(source: str, backend: Backend, rng: random.Random) -> tuple[str, Edit] | None:

@@ -54,8 +54,8 @@ def _masked_other(module: Module, rng: random.Random) -> Iterator[Edit]:
 def _accumulator(module: Module, rng: random.Random) -> Iterator[Edit]:
     functions = module.device_functions()
     for call in [*calls(functions, "zeros"), *calls(functions, "full")]:
-        held = keyword(call, "dtype")
-        node = held.value if held is not None else call.args[-1] if call.args else None
+        argument = keyword(call, "dtype")
+        node = argument.value if argument is not None else call.args[-1] if call.args else None
         if isinstance(node, ast.Attribute) and node.attr in ACCUMULATORS:
             value = rng.choice([dtype for dtype in ACCUMULATORS if dtype != node.attr])
             yield module.replace(node, f"tl.{value}", f"accumulator at line {call.lineno}: {node.attr} -> {value}")

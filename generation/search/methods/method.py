@@ -60,13 +60,13 @@ def chances(state: RunState) -> Mapping[Operator, float]:
     """The chance of each operator that the run's proposer has."""
     operators = available(state.settings.proposer)
     prior = AUTHORS_PRIOR if state.settings.proposer == LLM else PRIOR
-    tried = outcomes(state)
-    paid = {
-        one: (sum(tried.get(one, ())) + PRIOR_USES * prior[one]) / (len(tried.get(one, ())) + PRIOR_USES)
+    tries = outcomes(state)
+    success_rates = {
+        one: (sum(tries.get(one, ())) + PRIOR_USES * prior[one]) / (len(tries.get(one, ())) + PRIOR_USES)
         for one in operators
     }
-    total = sum(paid.values())
-    return {one: max(LEAST, value / total) for one, value in paid.items()}
+    total = sum(success_rates.values())
+    return {one: max(LEAST, value / total) for one, value in success_rates.items()}
 
 
 def derivation(state: RunState, rng: random.Random) -> Operator:

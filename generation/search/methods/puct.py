@@ -46,10 +46,10 @@ def _value(one: Branch) -> float:
 
 def reward_scale(nodes: Sequence[Node]) -> float:
     """Range of rewards of kernels that are not seeds; of all of them while there are too few others."""
-    grown = [n.reward for n in nodes if n.step > 0 and n.reward is not None]
-    if len(grown) < 2:
-        grown = [n.reward for n in nodes if n.reward is not None]
-    return max(grown) - min(grown) if grown else 0.0
+    rewards = [n.reward for n in nodes if n.step > 0 and n.reward is not None]
+    if len(rewards) < 2:
+        rewards = [n.reward for n in nodes if n.reward is not None]
+    return max(rewards) - min(rewards) if rewards else 0.0
 
 
 def plan(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:

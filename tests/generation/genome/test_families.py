@@ -13,7 +13,7 @@ from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.benchmark.problems.registry import known, problem
 from kbench.benchmark.problems.tuned import PREFIX, SHAPES
-from kbench.generation.proposers.genome.header import Family, cross, families, families_for, mutate, sample
+from kbench.generation.proposers.genome.template import Family, cross, families, families_for, mutate, sample
 from kbench.harness.device.target import H200, Target
 from kbench.harness.kernel.sources import advice
 from kbench.harness.plan.planner import plan_kernel

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.proposers.genome import header, template
-from kbench.generation.proposers.genome.header import (
+from kbench.generation.proposers.genome import template
+from kbench.generation.proposers.genome.template import (
     Family,
     Gene,
     cross,
@@ -81,7 +81,6 @@ def test_the_recipe_of_every_shipped_live_kernel_gives_its_source() -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of templates of its own."""
-    monkeypatch.setattr(header, "GENOMES", tmp_path)
     monkeypatch.setattr(template, "GENOMES", tmp_path)
     template._template.cache_clear()
     template._environment.cache_clear()
@@ -89,7 +88,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def families_of(folder: Path, *lines: str, body: str = "def run(): pass\n", name: str = "made.py") -> list[Family]:
-    """The families_of of a template that has these header lines."""
+    """The families of a template that has these header lines."""
     mark = "//" if name.endswith(".cu") else "#"
     (folder / name).write_text("".join(f"{mark} {line}\n" for line in lines) + body)
     return list(read_file(folder / name))

@@ -1,29 +1,39 @@
-"""Splits by lineage: problems whose kernels come from one template stay on one side.
+"""Splits: which kernels are held out. By problem, and by lineage: problems whose kernels come from one template stay on
+one side.
 
-Two problems are of one lineage when a genome family or a near-duplicate cluster serves both, or when their kernels
-resemble each other as much as kernels of one template do. `test` takes whole lineages that are far from everything
-else; `test_near` takes single problems out of lineages that training sees; `test_seen` takes clusters of training
-problems. Everything is decided by hashes of ids and by similarity of sources, never by a measured figure.
+Two kernels are near-duplicates when their sources are equal after comments and docstrings are gone and chosen names and
+literals are masked (exact after masking; see kbench.loaders.source.structure). Two problems are of one lineage when a
+genome family or a near-duplicate cluster serves both, or when their kernels resemble each other as much as kernels of
+one template do. `test` takes whole lineages that are far from everything else; `test_near` takes single problems out of
+lineages that training sees; `test_seen` takes clusters of training problems. Everything is decided by hashes of ids and
+by similarity of sources, never by a measured figure, a random generator or an order.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams, Positions, Similarities
-from kbench.loaders.source.strip import stripped
-from kbench.loaders.splits.problems import TEST_SHARE, VALIDATION_SHARE, held_out_clusters, problem_groups
+from kbench.loaders.source.strip import strip_comments
 from kbench.schemas import Kernel
 from kbench.schemas.ids import content_hash
 
-RECORDED = Path(__file__).with_name("recorded.json")
+TEST_SHARE = 0.2
+"""Share of problems held out for test."""
+VALIDATION_SHARE = 0.1
+"""Share of problems held out for validation."""
+SEEN_SHARE = 0.1
+"""Share of kernels of the remaining problems held out as test_seen, by whole clusters."""
+HELD_OUT = ("train", "validation", "test_seen", "test_near", "test")
+"""Splits from least to most held out."""
+RECORDED = Path(__file__).with_name("recorded_splits.json")
 """Splits of published datasets by fingerprint, oldest first: comparing all sources takes a while, and later datasets
 keep them. `kbench data validate --splits` proves that they are what the rule gives. PLANNED names no dataset."""
 PLANNED = "planned"
@@ -53,20 +63,20 @@ class LineageSplits:
     """By lineage: mean similarity of its kernels to their nearest outside it."""
 
 
-def known_splits(corpus: Corpus) -> Mapping[str, str] | None:
+def splits_of(corpus: Corpus) -> Mapping[str, str] | None:
     """Each problem's split by lineage, as the corpus states it or as it is on record; None where neither is so."""
     recorded = _recorded()
     table = corpus.table("kernels", columns=["problem_id", "split"])
     stored = dict(zip(table.column("problem_id").to_pylist(), table.column("split").to_pylist(), strict=True))
     if corpus.fingerprint in recorded:
-        sides = published_splits(before=corpus.fingerprint) | recorded[corpus.fingerprint]
+        sides = recorded_splits(before=corpus.fingerprint) | recorded[corpus.fingerprint]
         return {problem: side for problem, side in sides.items() if problem in stored}
     if "test_near" not in stored.values():
         return None
     return {problem: "train" if split == "test_seen" else split for problem, split in stored.items()}
 
 
-def published_splits(before: str | None = None) -> dict[str, str]:
+def recorded_splits(before: str | None = None) -> dict[str, str]:
     """The split of every problem of a published dataset, which later ones keep: what was held out stays held out.
 
     Args:
@@ -87,17 +97,18 @@ def _recorded() -> dict[str, dict[str, str]]:
     return recorded
 
 
-def kernel_splits(problems: Sequence[str], clusters: Sequence[str], splits: Mapping[str, str]) -> list[str]:
+def splits_of_kernels(problems: Sequence[str], clusters: Sequence[str], splits: Mapping[str, str]) -> list[str]:
     """Each kernel's split: its problem's, or test_seen for some whole clusters of training problems."""
     rows = list(zip(problems, clusters, strict=True))
     training = [(problem, cluster) for problem, cluster in rows if splits[problem] == "train"]
-    seen = held_out_clusters(training, {problem: problem for problem in splits})
+    test_seen = held_out_clusters(training, {problem: problem for problem in splits})
     return [
-        "test_seen" if splits[problem] == "train" and cluster in seen else splits[problem] for problem, cluster in rows
+        "test_seen" if splits[problem] == "train" and cluster in test_seen else splits[problem]
+        for problem, cluster in rows
     ]
 
 
-def lineage_splits(corpus: Corpus, grams: Grams | None = None) -> LineageSplits:
+def derive_splits(corpus: Corpus, grams: Grams | None = None) -> LineageSplits:
     """Split a corpus's problems; those of an earlier published dataset keep their splits.
 
     Args:
@@ -105,8 +116,8 @@ def lineage_splits(corpus: Corpus, grams: Grams | None = None) -> LineageSplits:
         grams: of the sources of its distinct kernels, where they are known already.
     """
     rows = distinct_kernels(corpus, ["kernel_id", "problem_id", "cluster_id", "source"])
-    grams = grams or Grams([stripped(row[3]) for row in rows])
-    return split_problems([row[:3] for row in rows], lineages(corpus), grams, published_splits(corpus.fingerprint))
+    grams = grams or Grams([strip_comments(row[3]) for row in rows])
+    return derive_from_kernels([row[:3] for row in rows], lineages(corpus), grams, recorded_splits(corpus.fingerprint))
 
 
 def distinct_kernels(corpus: Corpus, columns: list[str]) -> list[tuple[str, ...]]:
@@ -116,17 +127,17 @@ def distinct_kernels(corpus: Corpus, columns: list[str]) -> list[tuple[str, ...]
     return list({row[0]: row for row in reversed(list(rows))}.values())[::-1]
 
 
-def split_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
+def with_splits(kernels: Sequence[Kernel]) -> list[Kernel]:
     """The kernels with their split by lineage; their clusters are set already, and each kernel is there once."""
     rows = [(kernel.kernel_id, kernel.problem_id, kernel.cluster_id) for kernel in kernels]
     families = {kernel.kernel_id: kernel.lineage for kernel in kernels if kernel.lineage}
-    grams = Grams([stripped(kernel.source) for kernel in kernels])
-    splits_of_problems = split_problems(rows, families, grams, published_splits()).splits
-    splits = kernel_splits([row[1] for row in rows], [row[2] for row in rows], splits_of_problems)
+    grams = Grams([strip_comments(kernel.source) for kernel in kernels])
+    splits_of_problems = derive_from_kernels(rows, families, grams, recorded_splits()).splits
+    splits = splits_of_kernels([row[1] for row in rows], [row[2] for row in rows], splits_of_problems)
     return [dataclasses.replace(kernel, split=split) for kernel, split in zip(kernels, splits, strict=True)]
 
 
-def split_problems(
+def derive_from_kernels(
     rows: Sequence[tuple[str, ...]], families: Mapping[str, str], grams: Grams, kept: Mapping[str, str]
 ) -> LineageSplits:
     """Split problems by their kernels.
@@ -146,7 +157,7 @@ def split_problems(
     links += nearness.links()
     groups = problem_groups(links)
     outside = nearness.outside(groups)
-    return LineageSplits(splits=choose(groups, twins, outside, kept), groups=groups, outside=outside)
+    return LineageSplits(splits=assign(groups, twins, outside, kept), groups=groups, outside=outside)
 
 
 def lineages(corpus: Corpus) -> dict[str, str]:
@@ -196,7 +207,7 @@ class Nearness:
         return float(self._nearest[rows][:, to].max(axis=1).mean()) if len(to) else 0.0
 
 
-def choose(
+def assign(
     groups: Mapping[str, str], twins: Mapping[str, str], outside: Mapping[str, float], kept: Mapping[str, str]
 ) -> dict[str, str]:
     """Each problem's split.
@@ -214,11 +225,13 @@ def choose(
             sides = {splits[problem] for problem in members if problem in splits}
             joined = next((side for side in order if side in sides), "train")
             splits |= {problem: joined for problem in members if sides and problem not in splits}
-    splits |= _chosen({problem: group for problem, group in groups.items() if problem not in splits}, twins, outside)
+    splits |= _assign_new(
+        {problem: group for problem, group in groups.items() if problem not in splits}, twins, outside
+    )
     return splits
 
 
-def _chosen(groups: Mapping[str, str], twins: Mapping[str, str], outside: Mapping[str, float]) -> dict[str, str]:
+def _assign_new(groups: Mapping[str, str], twins: Mapping[str, str], outside: Mapping[str, float]) -> dict[str, str]:
     """Splits of problems that nothing is decided of: each split gets its share of them."""
     members = _members(groups)
     order = sorted(members, key=lambda name: content_hash("lineage", name))
@@ -253,3 +266,50 @@ def _members(groups: Mapping[str, str]) -> dict[str, list[str]]:
     for problem in sorted(groups):
         members[groups[problem]].append(problem)
     return members
+
+
+def cluster_id(structure_id: str) -> str:
+    """The near-duplicate cluster of a structure."""
+    return content_hash("cluster", structure_id)
+
+
+def problem_groups(links: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """For each problem the smallest id of its group: problems connected by shared clusters.
+
+    Args:
+        links: (problem, cluster) of every kernel.
+    """
+    leader: dict[str, str] = {}
+
+    def find(problem: str) -> str:
+        while leader[problem] != problem:
+            leader[problem] = leader[leader[problem]]
+            problem = leader[problem]
+        return problem
+
+    first_of: dict[str, str] = {}
+    for problem, cluster in sorted(set(links)):
+        leader.setdefault(problem, problem)
+        ends = sorted((find(problem), find(first_of.setdefault(cluster, problem))))
+        leader[ends[1]] = ends[0]
+    return {problem: find(problem) for problem in leader}
+
+
+def held_out_clusters(kernels: Iterable[tuple[str, str]], groups: Mapping[str, str]) -> set[str]:
+    """Clusters of training problems that become test_seen: in hash order, as many as fit the share of each group.
+
+    Args:
+        kernels: (problem, cluster) of every kernel.
+        groups: the group of each problem.
+    """
+    sizes: dict[str, Counter[str]] = defaultdict(Counter)
+    for problem, cluster in kernels:
+        sizes[groups[problem]][cluster] += 1
+    held: set[str] = set()
+    for clusters in sizes.values():
+        left = SEEN_SHARE * clusters.total()
+        for cluster in sorted(clusters, key=lambda name: content_hash("seen", name)):
+            if clusters[cluster] <= left:
+                held.add(cluster)
+                left -= clusters[cluster]
+    return held

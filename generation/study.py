@@ -88,12 +88,12 @@ def command(
     names = methods.split(",") if methods else METHODS
     for name in names:
         parts_of(name)
-    done = study(
+    result = study(
         pools_in(corpus, least, pools, problems, backends, split), methods=names, seeds=seeds, budget=budget,
         unsure_share=unsure_share, report=lambda text: click.echo(text, err=True),
     )  # fmt: skip
-    text = write_study(done, out)
-    echo_json([dataclasses.asdict(point) for point in done.points]) if as_json else click.echo(text)
+    text = write_study(result, out)
+    echo_json([dataclasses.asdict(point) for point in result.points]) if as_json else click.echo(text)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ class Trial:
 
     def shares(self, budget: int) -> list[float]:
         """The best speedup after each measurement, relative to the pool's; one that ended early keeps its last."""
-        found = [best / self.pool_best for best in self.best]
-        return found + [found[-1] if found else 0.0] * (budget - len(found))
+        shares = [best / self.pool_best for best in self.best]
+        return shares + [shares[-1] if shares else 0.0] * (budget - len(shares))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -344,22 +344,22 @@ def interval(values: Floats, drawn: npt.NDArray[np.int64], clusters: int, level:
     return np.quantile(means, [tail, 1 - tail], axis=0)
 
 
-def write_study(done: Study, folder: Path) -> str:
+def write_study(result: Study, folder: Path) -> str:
     """Write points.csv, searches.csv, table.md and plot.png.
 
     Returns:
         the table and what it decides.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    points = done.points
+    points = result.points
     budget = points[-1].measurements
-    text = f"{table(points, [*(n for n in SHOWN if n < budget), budget])}\n\n{verdict(done)}"
+    text = f"{table(points, [*(n for n in SHOWN if n < budget), budget])}\n\n{verdict(result)}"
     (folder / "table.md").write_text(text + "\n", encoding="utf-8")
     _write_csv(folder / "searches.csv", [
         {"pool": one.pool, "method": one.method, "seed": one.seed, "measurement": n, "best": best,
          "kernel_id": node.kernel_id, "status": node.outcome.status.value, "speedup": node.reward,
          "pool_best": one.pool_best, "gpu_seconds": cost}
-        for one in done.trials
+        for one in result.trials
         for n, (best, node, cost) in enumerate(zip(one.best, one.measured, one.gpu_seconds, strict=True), 1)
         if node.outcome
     ])  # fmt: skip
@@ -393,13 +393,13 @@ def _brackets(low: float | None, high: float | None, sign: str = "") -> str:
     return "" if low is None or high is None else f" [{low:{sign}.3f}, {high:{sign}.3f}]"
 
 
-def verdict(done: Study) -> str:
+def verdict(result: Study) -> str:
     """What the table shows, on how many pools each method is ahead, and what the study decides."""
-    last = done.points[-1]
-    first, *others = [point for point in done.points if point.measurements == last.measurements]
+    last = result.points[-1]
+    first, *others = [point for point in result.points if point.measurements == last.measurements]
     drawn = "seeds of this pool" if last.pools == 1 else "pools and seeds"
     at_once = f" (95 % for all {len(others)} at once)" if len(others) > 1 else ""
-    brackets = f"no brackets: {done.too_few}" if done.too_few else f"brackets: 95 % over {drawn}"
+    brackets = f"no brackets: {result.too_few}" if result.too_few else f"brackets: 95 % over {drawn}"
     lines = [
         f"Share of the pool's best speedup; {brackets}; last column: paired difference, minus {first.method}{at_once}."
     ]
@@ -409,13 +409,13 @@ def verdict(done: Study) -> str:
         for one in others
     ]
     for one in (first, *others):
-        own = [trial for trial in done.trials if trial.method == one.method]
+        own = [trial for trial in result.trials if trial.method == one.method]
         if ended := len(own) - one.searches:
             lines.append(
                 f"{one.method}: {ended} of {len(own)} searches ended before {one.measurements} measurements (no "
                 f"unseen kernel in {IDLE_STEPS} steps); their best counts on"
             )
-        if seen := done.seen[one.method]:
+        if seen := result.seen[one.method]:
             lines.append(
                 f"{one.method}: its surrogate learned from problems of {seen} of {counted(one.pools, 'pool')}; "
                 "--split test has none of these"

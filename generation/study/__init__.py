@@ -1,1 +1,0 @@
-"""The replay study: every method on recorded measurements, without a GPU."""

@@ -1,1 +1,0 @@
-"""Splits: which kernels are held out. By problem, and by lineage, as the benchmark asks."""

@@ -132,7 +132,8 @@ class Contest:
         first = ~np.triu(self._verdicts.alike, 1).any(axis=0)
         apart, surely = (each[np.ix_(first, first)] for each in (self._verdicts.apart, self._verdicts.surely))
         pairs = int(apart.sum()) // 2
-        entries = [one for one, kept in zip(self._headlines.values(), first.tolist(), strict=True) if kept]
+        headlines = list(self._headlines.values())
+        entries = [headlines[place] for place in np.flatnonzero(first)]
         if pairs <= SAMPLED_PAIRS:
             # Not all combinations: thousands of entries may answer alike.
             chosen = np.argwhere(np.triu(apart)).tolist()

@@ -11,7 +11,14 @@ from kbench.benchmark.work.gpus import gpu_named
 from kbench.harness.cuda import architecture
 from kbench.schemas import UnknownNameError
 
-CAPABILITIES = ((8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))
+KNOWN_TARGETS = {
+    "sm_80": (8, 0),
+    "sm_86": (8, 6),
+    "sm_89": (8, 9),
+    "sm_90": (9, 0),
+    "sm_100": (10, 0),
+    "sm_120": (12, 0),
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,12 +35,11 @@ class Target:
         Raises:
             UnknownNameError: with the nearest names.
         """
-        targets = {str(cls(*capability)): cls(*capability) for capability in CAPABILITIES}
-        if name.rstrip("a") in targets:
-            return targets[name.rstrip("a")]
+        if name.rstrip("a") in KNOWN_TARGETS:
+            return cls(*KNOWN_TARGETS[name.rstrip("a")])
         capability = None if name.startswith("sm_") else gpu_named(name).capability
         if capability is None:
-            raise UnknownNameError("target", name, targets)
+            raise UnknownNameError("target", name, KNOWN_TARGETS)
         major, minor = map(int, capability.split("."))
         return cls(major, minor)
 

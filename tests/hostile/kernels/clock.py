@@ -7,7 +7,7 @@
 def found(name, kept={}):
     import gc
 
-    if name not in kept or name in ("Stage", "Guarded"):
+    if name not in kept or name in ("Buffers", "Guarded"):
         kept[name] = [thing for thing in gc.get_objects() if type(thing).__name__ == name]
     return kept[name]
 

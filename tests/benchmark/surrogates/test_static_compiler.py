@@ -19,7 +19,7 @@ from kbench.benchmark.surrogates.counted.counted import CountedSurrogate
 from kbench.benchmark.surrogates.counted.model import COLUMNS, CountedModel, kernel_row
 from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.work.gpus import H200
-from kbench.benchmark.work.table import plain_work
+from kbench.benchmark.work.table import work_text
 from kbench.benchmark.work.times import Fitted, plan_time_us
 from kbench.benchmark.work.totals import LaunchWork, Totals, Work
 from kbench.loaders.corpus.corpus import Corpus

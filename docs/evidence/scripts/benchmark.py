@@ -24,12 +24,13 @@ from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.questions.build import VALIDATION
 from kbench.benchmark.scoring.compare import Comparison
-from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, finite, score
+from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, finite, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable, from_forecasts
 from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES
 from kbench.leaderboard.board import expected_of, read_entries, shipped
 from kbench.leaderboard.scoring.audit import audited, power_text
+from kbench.leaderboard.scoring.rank import Contest, Headline
 
 ROOT = Path(__file__).parents[3]
 EVIDENCE = ROOT / "docs" / "evidence" / "benchmark.json"
@@ -48,6 +49,7 @@ def scored() -> dict[str, Any]:
     whole = PARTS["test"].questions(corpus)
     first = evaluate_on(str(ROOT / "examples" / "my_model.py"), corpus, Options(resamples=1), questions=whole)
     found: dict[str, Any] = {"dataset": whole.dataset}
+    on_board: dict[str, dict[str, Scored]] = {}
     for part, options in PARTS.items():
         questions = options.questions(corpus)
         bounds = Bounds.of(questions, BootstrapSettings())
@@ -57,6 +59,11 @@ def scored() -> dict[str, Any]:
         tables[FIRST] = from_forecasts([one for one in first.run.forecasts if one.query_id in set(ids)], ids)
         answered = {one.submission.name for one in entries}
         inside = {name: tables[name] for name in LOOKED_INTO if name in answered}
+        settings = BootstrapSettings()
+        on_board[part] = {
+            name: score(questions, tables[name], settings, sliced=False, bounds=bounds, headlines_alone=True)
+            for name in sorted(answered)
+        }
         found[part] = (
             audited(corpus, questions, tables)
             | looked_into(questions, inside)
@@ -67,7 +74,18 @@ def scored() -> dict[str, Any]:
                 "language_models": [one.submission.name for one in entries if one.submission.kind == "language_model"],
             }
         )
+    found["board"] = board_power(on_board["test"], on_board["core"])
     return found | {part: with_shots(options) for part, options in WITH_SHOTS.items()} | {VALIDATION: on_validation()}
+
+
+def board_power(whole: Mapping[str, Scored], core: Mapping[str, Scored]) -> dict[str, Any]:
+    """What each headline tells apart among the entries of the board, any two compared on what both answered."""
+    power = {}
+    for track in (*TRACK_NAMES, OVERALL):
+        parts = [{name: one.headline(track) for name, one in part.items()} for part in (whole, core)]
+        contest = Contest({name: Headline(*(part.get(name) for part in parts)) for name in {**whole, **core}})
+        power[track] = dataclasses.asdict(contest.power())
+    return power
 
 
 def looked_into(questions: Questions, tables: Mapping[str, ForecastTable]) -> dict[str, Any]:
@@ -164,6 +182,7 @@ def tables(found: dict[str, Any]) -> Iterator[str]:
         for name, figures in (*of_part["by_author"].items(), *of_part["paired"].items()):
             yield f"{name}: {', '.join(f'{key} {with_interval(one)}' for key, one in figures.items())}"
         yield ""
+    yield from (f"board, {track}: {power_text(power)}" for track, power in found["board"].items() if power["pairs"])
 
 
 def with_interval(one: dict[str, Any] | None) -> str:

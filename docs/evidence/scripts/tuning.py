@@ -5,8 +5,8 @@
     python docs/evidence/scripts/tuning.py unseen [COUNTS.jsonl]       # `static`, and with counts `static-compiler`
     python docs/evidence/scripts/tuning.py live                        # what the hook saved
 
-OUT is a corpus, new or not, whose other tables and fingerprint stay, or a file .jsonl.xz that a recipe names as
-`tuning`. `kbench evaluate --tracks tune --dataset OUT` then scores strategies. `count` and `unseen` are about kernels
+OUT is a corpus, new or not, whose other tables, fingerprint and earlier rows stay, or a file .jsonl.xz that a recipe
+names as `tuning`. `kbench evaluate --tracks tune --dataset OUT` then scores strategies. `count` and `unseen` are about kernels
 of `test` in the shipped dataset.
 """
 
@@ -109,17 +109,18 @@ def table_rows(measured: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main(out: Path, *files: str) -> None:
-    """Write the table, as a file or into a corpus."""
+    """Write the table as a file, or add to that of a corpus."""
     texts = [lzma.decompress(Path(file).read_bytes()).decode() for file in files]
-    rows = table_rows(json.loads(line) for text in texts for line in text.splitlines())
+    earlier = Corpus.open(out) if (out / NAME).exists() else None
+    kept = earlier.table("tuning").to_pylist() if earlier and "tuning" in earlier.configs else []
+    rows = table_rows([*kept, *(json.loads(line) for text in texts for line in text.splitlines())])
     if out.suffix == ".xz":
         out.write_bytes(lzma.compress("".join(json.dumps(row) + "\n" for row in rows).encode(), preset=9))
         return
     with CorpusWriter(out) as writer:
         release = writer.release
-        if (out / NAME).exists():
-            there = Corpus.open(out)
-            machines = there.table("environments").to_pylist() if "environments" in there.configs else []
+        if earlier:
+            machines = earlier.table("environments").to_pylist() if "environments" in earlier.configs else []
             ids = {machine["env_id"] for machine in machines}
             rows = [row | {"env_id": row["env_id"] if row["env_id"] in ids else None} for row in rows]
         writer.replace("tuning", [from_dict(TuningTime, row) for row in rows])

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.tuning.choose import Known, choose
+from kbench.benchmark.tuning.choose import Known, worth_measuring
 from kbench.loaders.storage.lines import SEAL_BYTES, sealed
 from kbench.loaders.storage.scratch import cache_folder
 from kbench.schemas.ids import content_hash
@@ -99,7 +99,7 @@ class Hook:
         known, damaged = table.read(kind)
         if damaged:
             self._warn(f"{damaged} damaged lines of {table.path} are left out")
-        places = choose(known, numbers, [config_name(config) for config in configs], self.k)
+        places = worth_measuring(known, numbers, [config_name(config) for config in configs], self.k)
         return configs if places is None else [configs[place] for place in places]
 
     def learn(self) -> None:

@@ -6,8 +6,8 @@
     python docs/evidence/scripts/tuning.py live                        # what the hook saved
 
 OUT is a corpus, new or not, whose other tables, fingerprint and earlier rows stay, or a file .jsonl.xz that a recipe
-names as `tuning`. `kbench evaluate --tracks tune --dataset OUT` then scores strategies. `count` and `unseen` are about kernels
-of `test` in the shipped dataset.
+names as `tuning`. `kbench evaluate --tracks tune --dataset OUT` then scores strategies. `count` and `unseen` are about
+kernels of `test` in the shipped dataset.
 """
 
 from __future__ import annotations

@@ -36,12 +36,13 @@ TABLE_BYTES = 4 << 20
 
 
 def prune(kernel: Any = None, *, k: int = DEFAULT_K, table: Path | str | None = None) -> Any:
-    """Have autotuning measure at most `k` configurations at shapes like those that this machine has tuned before.
+    """Have autotuning measure few configurations at shapes like those that this machine has tuned before.
 
     Args:
         kernel: a kernel that `triton.autotune` has wrapped; it is returned with the hook in place. None returns the
             hook itself, to be given to `triton.autotune`.
-        k: configurations to measure.
+        k: most configurations to measure; two are enough where one is surely good, and one more is measured beyond all
+            shapes that were.
         table: folder of what was measured; by default in the folder of builds.
 
     Raises:

@@ -156,7 +156,7 @@ class View:
             best = np.minimum(best, possible[:, chosen[-1]])
             if len(chosen) >= FEWEST and expected[chosen].min() < sure:
                 break
-        return some[chosen].tolist()
+        return [int(place) for place in some[chosen]]
 
     def _expected(self, some: Places) -> Floats:
         """Slowdowns to expect of some configurations at the new shape: a Gaussian process over both."""

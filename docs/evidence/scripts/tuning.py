@@ -21,6 +21,7 @@ import statistics
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from kbench.benchmark.questions.render import gpu_facts, render_query, workload_
 from kbench.benchmark.surrogates.counted.model import CountedModel, kernel_row
 from kbench.benchmark.surrogates.protocol import Surrogate
 from kbench.benchmark.surrogates.static.static import StaticSurrogate
-from kbench.benchmark.tuning.strategies import TunedKernel, by_forecast, kernels_of, random_order
+from kbench.benchmark.tuning.strategies import STRATEGIES, TunedKernel, by_forecast, kernels_of
 from kbench.benchmark.tuning.track import UNSEEN, evaluate_strategy, text
 from kbench.benchmark.work.gpus import gpu_named
 from kbench.benchmark.work.table import read_work
@@ -52,6 +53,8 @@ from kbench.schemas.record import field_types
 LIVE = Path(__file__).parents[1] / "tuning-live.json.xz"
 RIGHT = 0.5
 """Share of its configurations that must work somewhere, or the kernel is wrong and nothing is asked about it."""
+MISSING = 0.1
+"""Share of the configurations at a shape that may lack a count."""
 HELD_OUT = (
     "adamw", "attention_backward", "chunk_scan", "conv1d", "grouped_wgrad", "int4", "log_probs", "lora", "mla",
     "rms_backward", "rope", "states",
@@ -193,14 +196,31 @@ def counted_times(kernel: TunedKernel, counted: Mapping[str, Mapping[str, Any]])
     return np.array([[one.get(workload, math.nan) for workload in workloads(kernel)] for one in each])
 
 
+def counted_part(kernel: TunedKernel, counted: Mapping[str, Mapping[str, Any]]) -> TunedKernel | None:
+    """A kernel at the shapes that were counted; None where too few configurations were."""
+    missing = np.isnan(counted_times(kernel, counted)).mean(axis=0)
+    there = missing <= MISSING
+    if not there.any():
+        return None
+    shapes = tuple(shape for shape, kept in zip(kernel.shapes, there, strict=True) if kept)
+    return replace(kernel, shapes=shapes, times_us=kernel.times_us[:, there], shown=kernel.shown[there])
+
+
 def unseen(counts: Path | None) -> None:
-    """How much of the best speed is reached on unseen kernels by measuring in the order of a forecast."""
-    kernels, surrogate = unseen_kernels(), StaticSurrogate()
-    times = {"static": {(kernel.family, kernel.gpu): forecast_times(kernel, surrogate) for kernel in kernels}}
+    """How much of the best speed is reached on unseen kernels by measuring in the order of a forecast.
+
+    With counts it is asked about what was counted alone.
+    """
+    kernels, surrogate, times = unseen_kernels(), StaticSurrogate(), {}
     if counts:
-        counted = {one["kernel_id"]: one for one in map(json.loads, counts.read_text().splitlines())}
+        raw = counts.read_bytes()
+        lines = (lzma.decompress(raw) if counts.suffix == ".xz" else raw).decode().splitlines()
+        counted = {one["kernel_id"]: one for one in map(json.loads, lines)}
+        kernels = [part for kernel in kernels if (part := counted_part(kernel, counted)) is not None]
         times["static-compiler"] = {(one.family, one.gpu): counted_times(one, counted) for one in kernels}
-    strategies = {"random": random_order} | {name: by_forecast(forecasts) for name, forecasts in times.items()}
+    times["static"] = {(kernel.family, kernel.gpu): forecast_times(kernel, surrogate) for kernel in kernels}
+    strategies = {name: STRATEGIES[name] for name in ("random", "gaussian_process")}
+    strategies |= {name: by_forecast(forecasts) for name, forecasts in times.items()}
     click.echo(text([evaluate_strategy(name, how, UNSEEN, kernels) for name, how in strategies.items()]))
 
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.tuning.choose import Known, choose
+from kbench.benchmark.tuning.choose import Known, worth_measuring
 from kbench.loaders.storage.lines import SEAL_BYTES, sealed
 from kbench.loaders.storage.scratch import cache_folder
 from kbench.schemas.ids import content_hash
@@ -36,12 +36,13 @@ TABLE_BYTES = 4 << 20
 
 
 def prune(kernel: Any = None, *, k: int = DEFAULT_K, table: Path | str | None = None) -> Any:
-    """Have autotuning measure at most `k` configurations at shapes like those that this machine has tuned before.
+    """Have autotuning measure few configurations at shapes like those that this machine has tuned before.
 
     Args:
         kernel: a kernel that `triton.autotune` has wrapped; it is returned with the hook in place. None returns the
             hook itself, to be given to `triton.autotune`.
-        k: configurations to measure.
+        k: most configurations to measure; two are enough where one is surely good, and one more is measured beyond all
+            shapes that were.
         table: folder of what was measured; by default in the folder of builds.
 
     Raises:
@@ -99,7 +100,7 @@ class Hook:
         known, damaged = table.read(kind)
         if damaged:
             self._warn(f"{damaged} damaged lines of {table.path} are left out")
-        places = choose(known, numbers, [config_name(config) for config in configs], self.k)
+        places = worth_measuring(known, numbers, [config_name(config) for config in configs], self.k)
         return configs if places is None else [configs[place] for place in places]
 
     def learn(self) -> None:

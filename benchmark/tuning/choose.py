@@ -1,13 +1,14 @@
 """Choice: the configurations worth measuring at a new shape, from what the same kernel took at others.
 
-How much slower than the best a configuration was changes slowly with the logarithms of a shape's numbers, so its
-slowdown at a new shape follows from those at known shapes, near ones counting most. Nothing is chosen where no shape
-that was measured in full is near, or around the new one.
+How much slower than the best a configuration was changes slowly with the logarithms of a shape's numbers and of its
+own, so its slowdown at a new shape follows from those at known shapes, near ones counting most, and from those of
+configurations like it. Nothing is chosen where no shape that was measured in full is near, or around the new one.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Mapping, Sequence
 
@@ -15,21 +16,35 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Booleans = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.intp]
 
 FULL = 0.8
 """Share of the configurations that must have been tried at a shape for its best to count as the best of all."""
 REACH = 2.0
 """Octaves from a fully measured shape that a choice may go beyond those that lie around it."""
-NEAR = 0.25
-"""Octaves below which one shape is as near as another."""
+NEAR, POWER = 0.25, 2
+"""Octaves below which one shape is as near as another, and how fast its weight falls with distance."""
 LENGTH, NOISE = 8.0, 0.01
-"""Octaves over which slowdowns change, and what of their variance no shape explains; chosen on kernels of train."""
+"""Octaves over which slowdowns change, and what of their variance nothing explains; chosen on kernels of train, as are
+all numbers here."""
+OWN, SPREAD = 0.05, 1.0
+"""Share of a configuration's slowdown that others do not have, however like it; and how far others are like it, where
+each of its numbers runs from 0 to 1."""
+MEAN, LEVEL = 10.0, 0.003
+"""Variances, in units of those of slowdowns: of what holds at all shapes, and of the unknown best of a shape where few
+configurations were tried."""
 ALIKE = 4.0
 """Octaves beyond which one shape says little about what else is fast at another."""
-TRUST = 1.0
-"""How much an expected slowdown counts beside those at shapes nearby; chosen there too."""
+TRUST = 0.5
+"""How much an expected slowdown counts beside those at shapes nearby."""
+FEWEST, SURE = 2, 0.03
+"""Configurations that are measured however sure one is good, and the slowdown that is expected of one that surely is:
+some configuration has none, so more is expected of all only where nobody knows which."""
 FAILED = math.log(16.0)
 """Slowdown of a configuration that failed, as a logarithm."""
+CANDIDATES, SHAPES = 64, 12
+"""Configurations and shapes, the fastest and the nearest, that a choice looks at: more would take too long."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,54 +70,135 @@ def choose(known: Sequence[Known], numbers: Mapping[str, float], configs: Sequen
 
     Each is the one that helps most beside those before it: expected to be fast, and the best at some shape nearby where
     the others are not.
+
+    Args:
+        known: shapes that were measured.
+        numbers: the new shape.
+        configs: names of configurations, as in the times; where they are JSON objects, those of like values are alike.
+        k: how many.
     """
-    # Once per shape: spaces have thousands of configurations.
-    alike = [(one.numbers, one.slowdowns) for one in known if one.numbers.keys() == numbers.keys()]
-    alike = [(shape, slower) for shape, slower in alike if slower]
-    costs = np.array([[slower.get(config, math.nan) for config in configs] for _, slower in alike])
-    full = (~np.isnan(costs)).mean(axis=1) >= FULL if alike else np.zeros(0, dtype=np.bool_)
-    if not full.any() or k >= len(configs):
-        return None
-    places = _octaves([*(shape for shape, _ in alike), numbers])
-    at, new = places[:-1], places[-1]
-    away = np.linalg.norm(at - new, axis=1)
-    around = (at[full].min(axis=0) <= new) & (new <= at[full].max(axis=0))
-    if away[full].min() > REACH and not around.all():
-        return None
-    expected = _expected(costs, at, new)
-    # What might be true of the new shape: what was true of one of those around it, as far as it is near.
-    likely = 1.0 / (away[full] + NEAR) ** 3
-    likely /= likely.sum()
-    alike_share = np.exp(-0.5 * (away[full] / ALIKE) ** 2)[:, None]
-    possible = expected + alike_share * np.nan_to_num(costs[full] - expected)
-    best = np.full(len(likely), FAILED)
-    chosen: list[int] = []
-    for _ in range(k):
-        loss = likely @ np.minimum(best[:, None], possible) + TRUST * expected
-        loss[chosen] = np.inf
-        chosen.append(int(np.argmin(loss)))
-        best = np.minimum(best, possible[:, chosen[-1]])
-    return chosen
+    view = View.of(known, numbers, configs)
+    return None if view is None or not view.near or k >= len(configs) else view.chosen(k)
 
 
-def _expected(costs: Floats, at: Floats, new: Floats) -> Floats:
-    """Slowdowns to expect at a new shape, by kriging over the shapes at which each configuration was tried."""
-    nearness = np.exp(-0.5 * (np.linalg.norm(at[:, None] - at[None], axis=2) / LENGTH) ** 2)
-    toward = np.exp(-0.5 * (np.linalg.norm(at - new, axis=1) / LENGTH) ** 2)
-    tried = ~np.isnan(costs)
-    expected = np.full(costs.shape[1], FAILED)
-    # Most configurations were tried at the same shapes.
-    patterns, which = np.unique(tried, axis=1, return_inverse=True)
-    for number, shapes in enumerate(patterns.T):
-        if not shapes.any():
-            continue
-        count, same = int(shapes.sum()), which.reshape(-1) == number
-        system = np.ones((count + 1, count + 1))
-        system[:-1, :-1] = nearness[np.ix_(shapes, shapes)] + NOISE * np.eye(count)
-        system[-1, -1] = 0.0
-        weights = np.linalg.solve(system, np.append(toward[shapes], 1.0))[:-1]
-        expected[same] = weights @ costs[np.ix_(shapes, same)]
-    return expected
+def worth_measuring(
+    known: Sequence[Known], numbers: Mapping[str, float], configs: Sequence[str], k: int
+) -> list[int] | None:
+    """What autotuning should measure: as `choose`, but fewer where one is surely good.
+
+    Beyond all shapes that were measured it is one more, however sure.
+    """
+    view = View.of(known, numbers, configs)
+    if view is None or not view.near or k >= len(configs):
+        return None
+    return view.chosen(k, SURE) if view.between else view.chosen(k + 1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class View:
+    """A new shape, seen from the known ones."""
+
+    at: Floats
+    """[shapes, numbers] in octaves, nearest first."""
+    new: Floats
+    costs: Floats
+    """[shapes, configurations] slowdowns; NaN where one was not tried."""
+    full: Booleans
+    """Shapes that count as measured in full."""
+    order: Places
+    """Configurations, those first that were fast at some shape measured in full."""
+    configs: Sequence[str]
+
+    @staticmethod
+    def of(known: Sequence[Known], numbers: Mapping[str, float], configs: Sequence[str]) -> View | None:
+        """What is known of shapes with the same numbers; None where none was measured in full."""
+        # Once per shape: spaces have thousands of configurations.
+        alike = [(one.numbers, one.slowdowns) for one in known if one.numbers.keys() == numbers.keys()]
+        alike = [(shape, slower) for shape, slower in alike if slower]
+        costs = np.array([[slower.get(config, math.nan) for config in configs] for _, slower in alike])
+        full = (~np.isnan(costs)).mean(axis=1) >= FULL if alike else np.zeros(0, dtype=np.bool_)
+        if not full.any():
+            return None
+        places = _octaves([*(shape for shape, _ in alike), numbers])
+        at, new = places[:-1], places[-1]
+        by_distance = np.argsort(np.linalg.norm(at - new, axis=1), kind="stable")
+        at, costs, full = at[by_distance], costs[by_distance], full[by_distance]
+        order = np.argsort(np.nanmin(np.where(np.isnan(costs[full]), FAILED, costs[full]), axis=0), kind="stable")
+        return View(at, new, costs, full, order, configs)
+
+    @property
+    def near(self) -> bool:
+        """Whether shapes measured in full lie near the new one, or around it."""
+        at = self.at[self.full]
+        return bool(np.linalg.norm(at - self.new, axis=1).min() <= REACH or _around(at, self.new))
+
+    @property
+    def between(self) -> bool:
+        """Whether known shapes lie around the new one."""
+        return _around(self.at, self.new)
+
+    def chosen(self, k: int, sure: float = -math.inf) -> list[int]:
+        """The `k` most promising configurations, or fewer where one of them is expected to be no slower than `sure`."""
+        some = self.order[: max(CANDIDATES, k)]
+        expected = self._expected(some)
+        costs, away = self.costs[self.full][:, some], np.linalg.norm(self.at[self.full] - self.new, axis=1)
+        # What might be true of the new shape: what was true of one of those around it, as far as it is near.
+        likely = 1.0 / (away + NEAR) ** POWER
+        likely /= likely.sum()
+        alike = np.exp(-0.5 * (away / ALIKE) ** 2)[:, None]
+        possible = expected + alike * np.nan_to_num(costs - expected)
+        best = np.full(len(likely), FAILED)
+        chosen: list[int] = []
+        for _ in range(k):
+            loss = likely @ np.minimum(best[:, None], possible) + TRUST * expected
+            loss[chosen] = np.inf
+            chosen.append(int(np.argmin(loss)))
+            best = np.minimum(best, possible[:, chosen[-1]])
+            if len(chosen) >= FEWEST and expected[chosen].min() < sure:
+                break
+        return [int(place) for place in some[chosen]]
+
+    def _expected(self, some: Places) -> Floats:
+        """Slowdowns to expect of some configurations at the new shape: a Gaussian process over both."""
+        at, costs, partial = self.at[:SHAPES], self.costs[:SHAPES, some], ~self.full[:SHAPES]
+        shape, config = np.nonzero(~np.isnan(costs))
+        genes = _genes([self.configs[place] for place in some])
+        like = (1.0 - OWN) * np.exp(-0.5 * _squares(genes, genes) / SPREAD**2) + OWN * np.eye(len(some))
+        near, toward = _nearness(at, at) + MEAN, _nearness(at, self.new[None])[:, 0] + MEAN
+        same = (shape[:, None] == shape) & partial[shape]
+        system = like[np.ix_(config, config)] * near[np.ix_(shape, shape)] + LEVEL * same + NOISE * np.eye(len(shape))
+        weights = np.linalg.solve(system, costs[shape, config])
+        return np.asarray((like[:, config] * toward[shape]) @ weights)
+
+
+def _around(at: Floats, new: Floats) -> bool:
+    return bool(((at.min(axis=0) <= new) & (new <= at.max(axis=0))).all())
+
+
+def _squares(one: Floats, other: Floats) -> Floats:
+    return np.asarray(((one[:, None] - other[None]) ** 2).sum(axis=2))
+
+
+def _nearness(one: Floats, other: Floats) -> Floats:
+    """How alike slowdowns are at two shapes: Matérn's covariance of order 5/2."""
+    far = np.sqrt(5.0 * _squares(one, other)) / LENGTH
+    return np.asarray((1.0 + far + far**2 / 3.0) * np.exp(-far))
+
+
+def _genes(configs: Sequence[str]) -> Floats:
+    """Configurations as points: the logarithms of their numbers, from 0 to 1; places of values that are none."""
+    settings = [json.loads(text) if text.startswith("{") else {} for text in configs]
+    columns = []
+    for name in sorted({name for one in settings for name in one}):
+        values = [one.get(name) for one in settings]
+        if not all(isinstance(value, int | float) for value in values):
+            kinds = sorted({repr(value) for value in values})
+            values = [kinds.index(repr(value)) for value in values]
+        column = np.log2(1.0 + np.abs(np.array(values, dtype=np.float64)))
+        if np.ptp(column) > 0:
+            columns.append((column - column.min()) / np.ptp(column))
+    # Without a number none is like another.
+    return np.stack(columns, axis=1) if columns else 9.0 * np.eye(len(configs))
 
 
 def _octaves(shapes: Sequence[Mapping[str, float]]) -> Floats:

@@ -106,7 +106,7 @@ def interpolated(
     kernel: TunedKernel, shape: int, measured: Mapping[int, float], rng: np.random.Generator
 ) -> int | None:
     """What `kbench.prune` measures: what is expected to be fast from all shown shapes, or was the best near by."""
-    names = [str(number) for number in range(len(kernel.configs))]
+    names = [json.dumps(config) for config in kernel.configs]
     known = [
         Known(kernel.shapes[at], dict(zip(names, kernel.times_us[:, at].tolist(), strict=True)))
         for at in np.flatnonzero(kernel.shown)

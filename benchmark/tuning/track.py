@@ -165,10 +165,13 @@ def outcomes_at(
     others = np.arange(len(kernel.shapes)) != shape
     visible = kernel.showing({KNOWN: others, NEW: kernel.shown & others, UNSEEN: others & False}[setting])
     times = kernel.times_us[:, shape]
-    orders = [
-        _order(visible, shape, strategy, times, max(budgets), np.random.default_rng((seed, repeat, shape)))
-        for repeat in range(REPEATS)
-    ]
+    orders = []
+    for repeat in range(REPEATS):
+        rng = np.random.default_rng((seed, repeat, shape))
+        before = rng.bit_generator.state
+        orders.append(_order(visible, shape, strategy, times, max(budgets), rng))
+        if rng.bit_generator.state == before:
+            break  # it draws nothing, so that every repeat is the same
     found = []
     for budget in budgets:
         # Who abstains before the budget is spent measures everything.

@@ -172,10 +172,10 @@ def tune(
     ]
     numbers = {one.kernel_id: number for number, one in enumerate(alone)}
     few = max(FEWEST, math.ceil(SHARE * len(alone)))
-    labels = [str(number) for number in range(len(alone))]
+    labels = [json.dumps(config, sort_keys=True, default=str) for config in tuned.configs]
     for size in ends_first(sizes):
         known_shapes = [
-            Known(other.params, {str(n): time for n, time in tuned.times_us(other.name).items()})
+            Known(other.params, {labels[n]: time for n, time in tuned.times_us(other.name).items()})
             for other in sizes
             if tuned.times_us(other.name)
         ]

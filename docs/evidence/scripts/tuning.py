@@ -5,9 +5,9 @@
     python docs/evidence/scripts/tuning.py unseen [COUNTS.jsonl]       # `static`, and with counts `static-compiler`
     python docs/evidence/scripts/tuning.py live                        # what the hook saved
 
-OUT is a corpus, new or not, whose other tables and fingerprint stay, or a file .jsonl.xz that a recipe names as
-`tuning`. `kbench evaluate --tracks tune --dataset OUT` then scores strategies. `count` and `unseen` are about kernels
-of `test` in the shipped dataset.
+OUT is a corpus, new or not, whose other tables, fingerprint and earlier rows stay, or a file .jsonl.xz that a recipe
+names as `tuning`. `kbench evaluate --tracks tune --dataset OUT` then scores strategies. `count` and `unseen` are about
+kernels of `test` in the shipped dataset.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import statistics
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from kbench.benchmark.questions.render import gpu_facts, render_query, workload_
 from kbench.benchmark.surrogates.counted.model import CountedModel, kernel_row
 from kbench.benchmark.surrogates.protocol import Surrogate
 from kbench.benchmark.surrogates.static.static import StaticSurrogate
-from kbench.benchmark.tuning.strategies import TunedKernel, by_forecast, kernels_of, random_order
+from kbench.benchmark.tuning.strategies import STRATEGIES, TunedKernel, by_forecast, kernels_of
 from kbench.benchmark.tuning.track import UNSEEN, evaluate_strategy, text
 from kbench.benchmark.work.gpus import gpu_named
 from kbench.benchmark.work.table import read_work
@@ -51,6 +52,8 @@ from kbench.schemas.record import field_types
 LIVE = Path(__file__).parents[1] / "tuning-live.json.xz"
 RIGHT = 0.5
 """Share of its configurations that must work somewhere, or the kernel is wrong and nothing is asked about it."""
+MISSING = 0.1
+"""Share of the configurations at a shape that may lack a count."""
 HELD_OUT = (
     "adamw", "attention_backward", "chunk_scan", "conv1d", "grouped_wgrad", "int4", "log_probs", "lora", "mla",
     "rms_backward", "rope", "states",
@@ -108,17 +111,18 @@ def table_rows(measured: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main(out: Path, *files: str) -> None:
-    """Write the table, as a file or into a corpus."""
+    """Write the table as a file, or add to that of a corpus."""
     texts = [lzma.decompress(Path(file).read_bytes()).decode() for file in files]
-    rows = table_rows(json.loads(line) for text in texts for line in text.splitlines())
+    earlier = Corpus.open(out) if (out / NAME).exists() else None
+    kept = earlier.table("tuning").to_pylist() if earlier and "tuning" in earlier.configs else []
+    rows = table_rows([*kept, *(json.loads(line) for text in texts for line in text.splitlines())])
     if out.suffix == ".xz":
         out.write_bytes(lzma.compress("".join(json.dumps(row) + "\n" for row in rows).encode(), preset=9))
         return
     with CorpusWriter(out) as writer:
         release = writer.release
-        if (out / NAME).exists():
-            there = Corpus.open(out)
-            machines = there.table("environments").to_pylist() if "environments" in there.configs else []
+        if earlier:
+            machines = earlier.table("environments").to_pylist() if "environments" in earlier.configs else []
             ids = {machine["env_id"] for machine in machines}
             rows = [row | {"env_id": row["env_id"] if row["env_id"] in ids else None} for row in rows]
         writer.replace("tuning", [from_dict(TuningTime, row) for row in rows])
@@ -191,14 +195,31 @@ def counted_times(kernel: TunedKernel, counted: Mapping[str, Mapping[str, Any]])
     return np.array([[one.get(workload, math.nan) for workload in workloads(kernel)] for one in each])
 
 
+def counted_part(kernel: TunedKernel, counted: Mapping[str, Mapping[str, Any]]) -> TunedKernel | None:
+    """A kernel at the shapes that were counted; None where too few configurations were."""
+    missing = np.isnan(counted_times(kernel, counted)).mean(axis=0)
+    there = missing <= MISSING
+    if not there.any():
+        return None
+    shapes = tuple(shape for shape, kept in zip(kernel.shapes, there, strict=True) if kept)
+    return replace(kernel, shapes=shapes, times_us=kernel.times_us[:, there], shown=kernel.shown[there])
+
+
 def unseen(counts: Path | None) -> None:
-    """How much of the best speed is reached on unseen kernels by measuring in the order of a forecast."""
-    kernels, surrogate = unseen_kernels(), StaticSurrogate()
-    times = {"static": {(kernel.family, kernel.gpu): forecast_times(kernel, surrogate) for kernel in kernels}}
+    """How much of the best speed is reached on unseen kernels by measuring in the order of a forecast.
+
+    With counts it is asked about what was counted alone.
+    """
+    kernels, surrogate, times = unseen_kernels(), StaticSurrogate(), {}
     if counts:
-        counted = {one["kernel_id"]: one for one in map(json.loads, counts.read_text().splitlines())}
+        raw = counts.read_bytes()
+        lines = (lzma.decompress(raw) if counts.suffix == ".xz" else raw).decode().splitlines()
+        counted = {one["kernel_id"]: one for one in map(json.loads, lines)}
+        kernels = [part for kernel in kernels if (part := counted_part(kernel, counted)) is not None]
         times["static-compiler"] = {(one.family, one.gpu): counted_times(one, counted) for one in kernels}
-    strategies = {"random": random_order} | {name: by_forecast(forecasts) for name, forecasts in times.items()}
+    times["static"] = {(kernel.family, kernel.gpu): forecast_times(kernel, surrogate) for kernel in kernels}
+    strategies = {name: STRATEGIES[name] for name in ("random", "gaussian_process")}
+    strategies |= {name: by_forecast(forecasts) for name, forecasts in times.items()}
     click.echo(text([evaluate_strategy(name, how, UNSEEN, kernels) for name, how in strategies.items()]))
 
 

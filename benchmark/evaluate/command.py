@@ -130,7 +130,9 @@ class Command:
         """Every surrogate to evaluate by its spec: those named, those beside them."""
         self.options.check()
         if self.compare_to in self.names:
-            raise UserError(f"--compare {self.compare_to!r} is the surrogate itself; name another")
+            raise UserError(
+                f"--compare {self.compare_to!r} is the surrogate itself; name another, or the --out of an earlier run"
+            )
         beside = [UNCHANGED] if self.options.held_out_gpu is not None else []
         beside += [self.compare_to] if self.compare_to is not None else []
         places: dict[str, Place] = {}
@@ -143,7 +145,7 @@ class Command:
             if other is not None:
                 raise UserError(
                     f"surrogates {other.spec!r} and {spec!r} are both called {target.name!r}; evaluate them one at a "
-                    "time, each with its own --out, or rename a file"
+                    "time, each with its own --out, and compare with --compare FOLDER"
                 )
             places[spec] = place
         return places

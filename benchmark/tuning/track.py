@@ -127,7 +127,7 @@ def text(results: Sequence[StrategyResult]) -> str:
         # Who measures every configuration finds the best: such a budget tells no strategy from another.
         telling = [name for name in rows[0].figures if min(row.cost[name] for row in rows) < 1]
         lines.append(" " * 20 + "".join(f"{name:<39}" for name in telling).rstrip())
-        lines.append(" " * 20 + f"{'share':<22}{'reached':<9}{'cost':<8}" * len(telling))
+        lines.append((" " * 20 + f"{'share':<22}{'reached':<9}{'cost':<8}" * len(telling)).rstrip())
         for row in rows:
             parts = [
                 f"{row.figures[name].value:.3f} [{row.figures[name].low:.3f}, {row.figures[name].high:.3f}]  "

@@ -342,8 +342,9 @@ def score_board(
     results = scoring(entries, questions, look=look)
     parts: list[Questions] = []
     of_parts: list[Results] = []
-    for options in PARTS if corpus is not None and submissions is None else ():
-        if paths := [*_entries(part_name(options), questions.dataset), *local_entries(part_name(options))]:
+    for options in PARTS if submissions is None else ():
+        paths = [*_entries(part_name(options), questions.dataset), *local_entries(part_name(options))]
+        if paths and corpus is not None:
             part = options.questions(corpus)
             parts.append(part)
             answered = read_entries(paths, part, refuse, expected_of(part, questions), drafts=_drafts())

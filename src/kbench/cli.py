@@ -135,7 +135,8 @@ def main() -> int:
         if isinstance(error, click.NoSuchOption):
             # The dashes that all options share make any two look alike.
             name, known = error.option_name.lstrip("-"), [one.lstrip("-") for one in error.possibilities or ()]
-            error.possibilities = [f"--{one}" for one in difflib.get_close_matches(name, known)]
+            near = [f"--{one}" for one in difflib.get_close_matches(name, known)]
+            error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "kbench"
         return _told(f"{error.format_message().rstrip('.')} (see {where} --help)", error.exit_code)
     except KbenchError as error:

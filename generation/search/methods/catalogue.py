@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from kbench.benchmark.surrogates.resolve import locate, module_of
 from kbench.generation.search.methods import evolve, puct
@@ -148,10 +149,9 @@ def planned(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRe
 
 def _read_only(state: RunState) -> RunState:
     """The state as a file's method sees it: what it changed there would change the run."""
-    tables = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
-    return dataclasses.replace(
-        state, **{name: MappingProxyType(table) for name, table in tables.items() if isinstance(table, dict)}
-    )
+    values = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+    shown: dict[str, Any] = {name: MappingProxyType(one) for name, one in values.items() if isinstance(one, dict)}
+    return dataclasses.replace(state, **shown)
 
 
 def _fault(request: ProposalRequest, state: RunState) -> str | None:

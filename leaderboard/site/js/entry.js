@@ -90,20 +90,20 @@ function problemScores(entry) {
 function scoreTable(entries, key = "all") {
   const rows = DATA.tracks.flatMap((track) => track.metrics.map((metric) => ({ track, metric })));
   return region("Scores", el("table", {},
-    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Track"), el("th", { scope: "col" }, "Metric"), ...entries.map((entry) => el("th", { scope: "col", class: "num" }, entry.name)), el("th", { scope: "col", class: "num", title: "What a second measurement of the same kernels would score" }, "Ceiling"))),
+    el("thead", {}, el("tr", {}, el("th", { scope: "col", class: "wide" }, "Track"), el("th", { scope: "col" }, "Metric"), ...entries.map((entry) => el("th", { scope: "col", class: "num" }, entry.name)), el("th", { scope: "col", class: "num wide", title: "What a second measurement of the same kernels would score" }, "Ceiling"))),
     el("tbody", {}, ...rows.map(({ track, metric }) => {
       const found = entries.map((entry) => score(entry, track.id, metric, key));
       if (found.every((s) => !s || none(s.value))) return null;
       const ceiling = found.find((s) => s && !none(s.ceiling));
-      return el("tr", {}, el("td", {}, track.title), el("td", { title: metricOf(track.id, metric).meaning }, `${metricOf(track.id, metric).label} ${arrow(track.id, metric)} `, el("code", { class: "note" }, metric)),
-        ...found.map((s) => el("td", { class: "num" }, ...scoreText(s))), el("td", { class: "num" }, ceiling ? show(ceiling.ceiling, ceiling.decimals) : "—"));
+      return el("tr", {}, el("td", { class: "wide" }, track.title), el("td", { class: "long", title: metricOf(track.id, metric).meaning }, `${metricOf(track.id, metric).label} ${arrow(track.id, metric)} `, el("code", { class: "note wide" }, metric)),
+        ...found.map((s) => el("td", { class: "num" }, ...scoreText(s))), el("td", { class: "num wide" }, ceiling ? show(ceiling.ceiling, ceiling.decimals) : "—"));
     }).filter(Boolean))));
 }
 function sliceTable([entry]) {
   const keys = Object.keys(entry.scores).filter((key) => key !== "all" && !key.includes("&")).sort();
-  const head = DATA.tracks.map((track) => el("th", { scope: "col", class: "num" }, `${track.title}: ${track.headline_label}`));
+  const head = DATA.tracks.map((track, i) => el("th", { scope: "col", class: i ? "num wide" : "num" }, `${track.title}: ${track.headline_label}`));
   return region("Headlines by slice", el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Slice"), el("th", { scope: "col", class: "num" }, "Problems"), ...head)),
-    el("tbody", {}, ...keys.map((key) => el("tr", {}, el("td", {}, words(key).replace("=", " ")), el("td", { class: "num" }, whole(DATA.dataset.slices[key]?.pairs[1])), ...DATA.tracks.map((track) => el("td", { class: "num" }, ...scoreText(score(entry, track.id, track.headline, key)))))))));
+    el("tbody", {}, ...keys.map((key) => el("tr", {}, el("td", { class: "long" }, words(key).replace("=", " ")), el("td", { class: "num" }, whole(DATA.dataset.slices[key]?.pairs[1])), ...DATA.tracks.map((track, i) => el("td", { class: i ? "num wide" : "num" }, ...scoreText(score(entry, track.id, track.headline, key)))))))));
 }
 function compareForm(entry) {
   const others = WHOLE.filter((other) => other !== entry);

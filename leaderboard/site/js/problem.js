@@ -84,7 +84,7 @@ function referenceTable(data, row) {
   const ahead = (one) => (one.runtime_us && isFinite(best(one.workload)) ? best(one.workload) / one.runtime_us : null);
   const columns = [
     { id: "workload", title: "Workload", text: true, value: (one) => one.workload },
-    ...shown.map(([column, title]) => ({ id: column, title, better: "low", value: (one) => references.get(one.workload)?.[column] ?? null, cell: (one) => micro(references.get(one.workload)?.[column]) })),
+    ...shown.map(([column, title]) => ({ id: column, title, wide: shown.length > 1, better: "low", value: (one) => references.get(one.workload)?.[column] ?? null, cell: (one) => micro(references.get(one.workload)?.[column]) })),
     { id: "runtime_us", title: "Best kernel", better: "low", value: (one) => one.runtime_us, cell: (one) => micro(one.runtime_us) },
     { id: "ahead", title: shown.length > 1 ? "Over best reference" : `Over ${shown[0]?.[1] ?? "reference"}`, value: ahead, cell: (one) => times(ahead(one)), meaning: "The least of the references' times over the kernel's" },
     { id: "roofline_us", title: "Roofline", wide: true, better: "low", value: (one) => one.roofline_us, cell: (one) => micro(one.roofline_us), meaning: "All inputs and outputs at the measured copy bandwidth, or the arithmetic at measured rates" },
@@ -109,7 +109,7 @@ function bestTable(problem, rows) {
     { id: "backend", title: "In", text: true, wide: true, value: (row) => row.backend, cell: (row) => language(row.backend) },
     { id: "runtime_us", title: "Runtime", better: "low", value: (row) => row.runtime_us, cell: (row) => [micro(row.runtime_us), el("span", { class: "range" }, ` [${micro(row.runtime_low_us)}, ${micro(row.runtime_high_us)}]`)], meaning: "Geometric mean over workloads; two kernels are compared by it, because a speedup also holds the noise of its reference" },
     ...(rows.every((row) => none(row.speedup_best)) ? [] : [{ id: "speedup_best", title: "Over best reference", value: (row) => row.speedup_best, cell: (row) => times(row.speedup_best), meaning: "Geometric mean over workloads; those below 10 µs are left out" }]),
-    { id: "speedup", title: "Over eager", value: (row) => row.speedup, cell: (row) => [times(row.speedup), el("span", { class: "range" }, ` [${times(row.speedup_low)}, ${times(row.speedup_high)}]`)] },
+    { id: "speedup", title: "Over eager", wide: rows.some((row) => !none(row.speedup_best)), value: (row) => row.speedup, cell: (row) => [times(row.speedup), el("span", { class: "range" }, ` [${times(row.speedup_low)}, ${times(row.speedup_high)}]`)] },
     { id: "roofline", title: "Of roofline", wide: true, value: (row) => row.roofline, cell: (row) => percent(row.roofline), meaning: "The roofline over the measured time, geometric mean over workloads that are not launch-bound" },
     { id: "registers", title: "Registers", wide: true, value: (row) => row.registers }, { id: "spill_bytes", title: "Spills (B)", wide: true, value: (row) => row.spill_bytes },
     { id: "search_method", title: "Found by", text: true, wide: true, value: (row) => row.search_method, cell: (row) => words(row.search_method) },

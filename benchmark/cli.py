@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kbench.benchmark.surrogates.protocol import Compiler
 
 TUNE = "tune"
+OF_TUNE = ("tracks", "specs", "all_baselines", "dataset", "gpu", "resamples", "seed", "as_json")
+"""What the track `tune` takes."""
 """The track whose questions are answered by strategies, not by forecasts."""
 FIRST_MODEL = Path(__file__).parent / "evaluate" / "my_model.py.txt"
 """The example, as `kbench surrogate new` writes it."""
@@ -98,6 +100,14 @@ def evaluate(
     if TUNE in given["tracks"]:
         if len(given["tracks"]) > 1:
             raise UserError(f"--tracks has {TUNE!r} beside others; strategies are scored alone: --tracks {TUNE}")
+        context = click.get_current_context()
+        for name in context.params:
+            if name not in OF_TUNE and context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+                option = next(one.opts[0] for one in context.command.params if one.name == name)
+                raise UserError(
+                    f"{option} does not apply to --tracks {TUNE}, which scores the built-in strategies on the tuning "
+                    "table and writes nothing; leave it out"
+                )
         _show_strategies(() if all_baselines else specs, given, as_json)
         return
     names = [*dict.fromkeys([*specs, *(BASELINES if all_baselines else ())])]
@@ -131,10 +141,12 @@ def evaluate(
 
 def _show_strategies(names: Sequence[str], given: Mapping[str, Any], as_json: bool) -> None:
     """Track tune: strategies in place of surrogates, because what is asked is an order of measurements."""
+    from kbench.benchmark.evaluate.progress import TerminalProgress
     from kbench.benchmark.tuning.track import evaluate_strategies, text
 
     settings = {name: given[name] for name in ("gpu", "resamples", "seed")}
-    results = evaluate_strategies(given["dataset"], names, **settings)
+    progress = TerminalProgress(quiet=as_json and not sys.stderr.isatty())
+    results = evaluate_strategies(given["dataset"], names, **settings, tell=progress.stage)
     echo_json([result.to_json() for result in results]) if as_json else click.echo(text(results))
 
 

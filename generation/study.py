@@ -85,7 +85,7 @@ def command(
     """
     if (out / POINTS).exists():
         raise UserError(f"--out {str(out)!r} holds a study already; name a new folder, or remove that one")
-    names = methods.split(",") if methods else METHODS
+    names = METHODS if methods is None else methods.split(",")
     for name in names:
         parts_of(name)
     result = study(

@@ -326,6 +326,7 @@ def score_board(
     tell: Callable[[str], None],
     refuse: Callable[[str], None],
     look: Callable[[Entry, PackedForecasts], None] = lambda entry, packed: None,
+    ready: Callable[[], None] = lambda: None,
 ) -> Board:
     """Score every entry of a board.
 
@@ -338,6 +339,7 @@ def score_board(
         tell: told what begins: each entry that is scored, and the probes.
         refuse: told why a submission is left out.
         look: called with each entry that answers the whole split, as in `score_entries`.
+        ready: waits for what another process makes of the dataset (`prepare` of the site).
     """
     places = [*shipped(questions), *local_entries()] if submissions is None else [submissions]
     # A board of one's own shows a model before its author has described it.
@@ -345,22 +347,28 @@ def score_board(
     scoring = functools.partial(score_entries, tell=lambda name: tell(f"scoring {name}"), cache=cache)
     results = scoring(entries, questions, look=look)
     parts: list[Questions] = []
-    probes: Mapping[str, Scored] = {}
-    if corpus is not None:
-        tell("probes")
-        asked = functools.partial(probe_scores, corpus, questions)
-        probes = kept_between_builds(cache is not None, "probes", (questions.fingerprint,), SCORING, asked)
-    if corpus is None or submissions is not None:
-        return Board(parts, results, probes)
     of_parts: list[Results] = []
-    for options in PARTS:
-        if paths := [*_entries(part_name(options), questions.dataset), *local_entries(part_name(options))]:
+    for options in PARTS if submissions is None else ():
+        paths = [*_entries(part_name(options), questions.dataset), *local_entries(part_name(options))]
+        if paths and corpus is not None:
             part = options.questions(corpus)
             parts.append(part)
             answered = read_entries(paths, part, refuse, expected_of(part, questions), drafts=_drafts())
             scored = scoring(answered, part, sliced=False)
             of_parts += [as_part(result, part_name(part)) for result in scored]
+    probes: Mapping[str, Scored] = {}
+    if corpus is not None:
+        tell("probes")
+        ready()
+        probes = kept_probes(corpus, questions)
     return Board(parts, results.followed_by(of_parts), probes)
+
+
+def kept_probes(corpus: Tables, questions: Questions) -> Mapping[str, Scored]:
+    """What needs no understanding of a kernel scores on these questions; kept for the next build."""
+    return kept_between_builds(
+        True, "probes", (questions.fingerprint,), SCORING, functools.partial(probe_scores, corpus, questions)
+    )
 
 
 def as_part(result: Results, part: str) -> Results:

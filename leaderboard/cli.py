@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from kbench.leaderboard.submission.forecast_rows import Expected
 
 CACHE = Path("build") / "leaderboard"
+SMALL = 2000
+"""Questions that are scored before another process has started."""
 
 existing_path = click.Path(exists=True, path_type=Path)
 """A path that is wrong is refused before a corpus is read, which takes seconds."""
@@ -212,10 +215,12 @@ def build(
     from kbench.leaderboard.season_record import SEASONS
     from kbench.leaderboard.site.answers import answers_of
     from kbench.leaderboard.site.build import build as build_site
+    from kbench.leaderboard.site.build import prepare
     from kbench.leaderboard.site.scope import dataset_facts, season_facts
     from kbench.leaderboard.submission.labels import read_labels
     from kbench.loaders.corpus.corpus import Corpus
     from kbench.loaders.storage.lock import held
+    from kbench.loaders.storage.pool import beside
     from kbench.loaders.storage.scratch import temporary_folder
 
     refused: list[str] = []
@@ -235,10 +240,13 @@ def build(
     click.echo(f"submissions: {submissions or entries_text(questions)}", err=True)
     answers = answers_of(questions, version)
     look = (lambda entry, packed: None) if answers is None else answers.look
-    with held(out), temporary_folder() as scratch:
+    side = corpus is not None and len(questions.queries) > SMALL
+    with held(out), temporary_folder() as scratch, beside(prepare, dataset) if side else nullcontext(None) as ready:
         # Private labels are not part of the questions' fingerprint, so their scores are not kept.
         keeping = scratch if corpus is None else cache
-        board = score_board(questions, version, submissions, keeping, tell, refused.append, look)
+        board = score_board(
+            questions, version, submissions, keeping, tell, refused.append, look, ready or (lambda: None)
+        )
         facts = {**dataset_facts(questions, corpus, board.parts), "seasons": season_facts(SEASONS)}
         page = build_site(
             board.results, facts, out, corpus=corpus, answers=answers, links=dict(links), address=address,

@@ -108,7 +108,7 @@ def read_season(folder: Path, *, to_change: bool = False) -> Season:
     if season.schema_version != Season.VERSION:
         raise DataError(f"{path}: schema_version is {season.schema_version!r}; this kbench reads {Season.VERSION!r}")
     if to_change and season.closing is not None:
-        raise UserError(f"season {season.name!r} closed on {season.closing.closed_at}; enter the next one")
+        raise UserError(f"season {season.name!r} closed on {season.closing.closed_at[:10]}; enter the next one")
     return season
 
 

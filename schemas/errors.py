@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib.util
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class KbenchError(Exception):
@@ -44,6 +46,21 @@ class DataError(UserError):
     """Data on disk is not what it claims: names file, row, field and value."""
 
 
+def install_command(extra: str) -> str:
+    """The command that adds an extra: from the checkout that this installation came from, or by the package's name."""
+    import importlib.metadata
+    import json
+    import urllib.parse
+
+    source = "kbench-gpu"
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
+        about = json.loads(importlib.metadata.distribution(source).read_text("direct_url.json") or "{}")
+        folder = urllib.parse.unquote(urllib.parse.urlsplit(about.get("url", "")).path)
+        if "dir_info" in about and (Path(folder) / "pyproject.toml").is_file():
+            return f"pip install {'-e ' * about['dir_info'].get('editable', False)}'{folder}[{extra}]'"
+    return f"pip install '{source}[{extra}]'"
+
+
 CPU_TORCH = "without a GPU a CPU build does: https://pytorch.org/get-started"
 
 
@@ -53,7 +70,7 @@ class MissingDependencyError(KbenchError, ImportError):
     exit_code = 2
 
     def __init__(self, package: str, extra: str, purpose: str, *, instead: str = "") -> None:
-        install = f"{purpose} needs the package {package!r}; install it with: pip install 'kbench-gpu[{extra}]'"
+        install = f"{purpose} needs the package {package!r}; install it with: {install_command(extra)}"
         instead = instead or CPU_TORCH * (package == "torch")
         super().__init__(f"{install}; {instead}" if instead else install)
 

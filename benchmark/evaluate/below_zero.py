@@ -44,7 +44,8 @@ def why_below_zero(evaluation: Evaluation) -> str | None:
     order, area = spearman(expected, rows.speedup), auroc(expected, (rows.speedup > 1.0).astype(np.float64))
     if order < REVERSED and area < 0.5:
         causes.append(
-            f"the order is reversed (AUROC {area:.2f}, Spearman {order:.2f}; S is anchor time / candidate time)"
+            f"the order is reversed (over all pairs AUROC {area:.2f}, Spearman {order:.2f}; "
+            "S is anchor time / candidate time)"
         )
         probabilities = min((_inverted(probabilities), probabilities[:, ::-1]), key=lambda p: rps(p, rows.bins))
     bias = float((probabilities @ LOG2_CENTERS - LOG2_CENTERS[rows.bins - 1]).mean())
@@ -74,7 +75,7 @@ def _confidence(probabilities: Floats, truth: Ints, named: bool) -> str | None:
     if losses[best] < (1 - LEAST_GAIN) * losses[1.0]:
         side, change = ("sharp", "flatter") if best < 1 else ("flat", "sharper")
         return (
-            f"probabilities are too {side} ({change}, to the power {best:g}, they would have an RPS of "
+            f"probabilities are too {side} ({change}, to the power {best:g}, they would have an RPS over all pairs of "
             f"{losses[best]:.3f}, not {losses[1.0]:.3f})"
         )
     if named:

@@ -139,7 +139,9 @@ class EvaluateCommand:
         """Every surrogate to evaluate by its spec: those named, those beside them."""
         self.options.check()
         if self.compare_to in self.names:
-            raise UserError(f"--compare {self.compare_to!r} is the surrogate itself; name another")
+            raise UserError(
+                f"--compare {self.compare_to!r} is the surrogate itself; name another, or the --out of an earlier run"
+            )
         beside = [UNCHANGED] if self.options.held_out_gpu is not None else []
         beside += [self.compare_to] if self.compare_to is not None else []
         jobs: dict[str, Job] = {}
@@ -152,7 +154,7 @@ class EvaluateCommand:
             if other is not None:
                 raise UserError(
                     f"surrogates {other.spec!r} and {spec!r} are both called {target.name!r}; evaluate them one at a "
-                    "time, each with its own --out, or rename a file"
+                    "time, each with its own --out, and compare with --compare FOLDER"
                 )
             jobs[spec] = job
         return jobs

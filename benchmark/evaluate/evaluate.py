@@ -84,6 +84,16 @@ class Evaluation:
         """The surrogate's short name."""
         return self.target.name
 
+    def __repr__(self) -> str:
+        """A line; the questions alone would fill a notebook's page a thousand times."""
+        figures = {track: self.scored.headline(track) for track in self.scored.figures}
+        named = (
+            f"{headline(track).name} {headline(track).text(figure.value)}"
+            for track, figure in figures.items()
+            if figure
+        )
+        return f"<{self.name} on {len(self.questions.queries):,} queries of {self.questions.split}: {', '.join(named)}>"
+
     @property
     def unanswered_share(self) -> float:
         """Share of forecasts without an answer."""
@@ -178,6 +188,11 @@ def evaluate(
     values = {field.name: arguments_given[field.name] for field in dataclasses.fields(Options)} | {
         "arguments": arguments or {}
     }
+    if not isinstance(surrogate, str):
+        raise UserError(
+            f"surrogate {surrogate!r:.60} is no name; write it to a file and give the path: it runs in a process that "
+            "cannot see the answers"
+        )
     options = Options(**values)
     options.check()
     return evaluate_on(surrogate, options.corpus(), options, out=out, progress=progress, compiler=compiler)
@@ -397,11 +412,15 @@ def fit_surrogates(
             first.fit_corpus(corpus if VALIDATION in splits else WithoutValidation(corpus))
     elif fits:
         progress.stage(f"reading the training pairs of {' and '.join(splits)}")
+        import pyarrow.compute as pc
+
         pairs: Any = None
         if getattr(first, "fits_from_file", False):
             pairs = training_file(corpus, splits)
         pairs = pairs or list(training_pairs(corpus, splits))
-        progress.stage(f"fitting {name or 'the surrogate'} on {' and '.join(splits)}")
+        rows = [corpus.table("questions", split=split, columns=["workload", "speedup"]) for split in splits]
+        many = sum(pc.sum(pc.and_(one[0].is_null(), one[1].is_valid())).as_py() or 0 for one in rows)
+        progress.stage(f"fitting {name or 'the surrogate'} on {many:,} pairs of {' and '.join(splits)}")
         begun = time.perf_counter()
         with _reminders(progress, f"; what it prints is in {LOG}"):
             for surrogate in surrogates:

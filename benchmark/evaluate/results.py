@@ -200,7 +200,9 @@ class EvaluationResults:
             resamples=options.resamples,
             headlines={track: headline(track).name for track in questions.tracks},
             lower_is_better=tuple(sorted({metric.name for metric in METRICS if metric.better is Better.LOW})),
-            overall=None if scored.overall is None else MetricResult.of(scored.overall, 1.0, 0.0),
+            overall=None
+            if scored.overall is None or _too_few(questions, options.limit)
+            else MetricResult.of(scored.overall, 1.0, 0.0),
             probes=beside_probes(scored, probes or {}),
             tracks={
                 track: {
@@ -211,7 +213,7 @@ class EvaluationResults:
             },
             slices=scored.slices,
             below_zero=why_below_zero(evaluation),
-            too_few=_too_few(questions),
+            too_few=_too_few(questions, options.limit),
             failures=Failures.of(evaluation),
             among_answered=evaluation.among_answered,
             stray_answers=evaluation.run.stray,
@@ -228,11 +230,18 @@ class EvaluationResults:
         return self.entry or " ".join(filter(None, (self.surrogate, self.model)))
 
 
-def _too_few(questions: Questions) -> str | None:
-    """What is said in place of headlines where --limit or --problem left few questions."""
+def _too_few(questions: Questions, limit: int | None) -> str | None:
+    """What is said in place of headlines where --limit cut the questions, or --problem left few.
+
+    What a limit leaves may hold two edits that can be compared: a score of 1 with an interval of no width.
+    """
     asked = len(questions.queries)
-    if not questions.limited or asked >= FEWEST:
+    if not questions.limited or (limit is None and asked >= FEWEST):
         return None
+    if limit is not None:
+        return (
+            f"{asked:,} of the questions make no headline, only a check that it runs; to compare models: --subset core"
+        )
     named = f"{asked:,} {'question is' if asked == 1 else 'questions are'}"
     return f"{named} too few for headlines, from {FEWEST} on: this is only a check that it runs"
 

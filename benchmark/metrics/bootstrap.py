@@ -32,7 +32,7 @@ class Figure:
     """A metric's value and its value in every resample."""
 
     value: float
-    draws: Floats
+    draws: Floats = dataclasses.field(repr=False)
     level: float = LEVEL
     """Share of the draws inside the interval."""
 

@@ -130,7 +130,7 @@ def named(name: str) -> ProblemDefinition:
     Processes that this one starts know a problem from a file as well. Loading it runs its code.
     """
     path = Path(name)
-    is_file = path.exists() or path.suffix == ".py"
+    is_file = bool(name) and (path.exists() or path.suffix == ".py")
     if resolve(name) is not None or name in users() or not is_file:
         return problem(resolve(name) or name)
     definition = _from_file(str(path.resolve()))
@@ -180,7 +180,7 @@ def _aliases() -> dict[str, str]:
 def listed(problem_id: str) -> ProblemDefinition:
     """One problem of the benchmark, a retired one too for whoever names it, or of a user's file."""
     definition = known().get(problem_id) or users().get(problem_id)
-    if definition is None and Path(problem_id).exists():
+    if definition is None and problem_id and Path(problem_id).exists():
         raise UserError(f"{problem_id!r} is a file; a kernel takes the id: kbench.benchmark.problems.named(FILE).id")
     if definition is None:
         raise UnknownNameError("problem", problem_id, known())

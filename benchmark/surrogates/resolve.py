@@ -128,6 +128,8 @@ def locate(spec: str, forecasts_folder: Path | None = None) -> SurrogateTarget:
     kind, _, inner = spec.partition(":")
     if kind in (CALIBRATED, STACK):
         return _combined_target(kind, inner, forecasts_folder)
+    if spec in ("replay", "replay:"):
+        raise UserError(f"surrogate {spec!r} names no forecasts; write replay:FILE")
     if spec.startswith("replay:") or spec.endswith(FORECAST_SUFFIXES):
         return _forecasts(spec.removeprefix("replay:"), forecasts_folder)
     entries = importlib.metadata.entry_points(group=ENTRY_POINTS).names
@@ -137,7 +139,9 @@ def locate(spec: str, forecasts_folder: Path | None = None) -> SurrogateTarget:
     if head.endswith(".py"):
         if not Path(head).is_file():
             raise UserError(f"surrogate file {head!r} does not exist; give the path of a Python file")
-        return SurrogateTarget(Path(head).stem, "file", str(Path(head).resolve()), attribute)
+        # Several models may stand in one file.
+        name = f"{Path(head).stem}-{attribute}" if attribute else Path(head).stem
+        return SurrogateTarget(name, "file", str(Path(head).resolve()), attribute)
     if attribute:
         return SurrogateTarget(attribute, "module", head, attribute)
     if Path(spec).is_dir():
@@ -249,7 +253,10 @@ def construct(
         try:
             signature.bind(**arguments)
         except TypeError as error:
-            raise UserError(f"surrogate {target.name!r} does not take {dict(arguments)}: {error}") from None
+            fault = f"{error}; give it with --surrogate-arg NAME=VALUE" if "missing" in str(error) else str(error)
+            raise UserError(
+                f"surrogate {target.name!r} cannot be made with {dict(arguments) or 'no arguments'}: {fault}"
+            ) from None
         if target.kind == "built_in" and "compiler" in signature.parameters:
             arguments = {**arguments, "compiler": compiler}
         surrogate = surrogate(**arguments)

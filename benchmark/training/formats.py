@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
 
+from kbench.benchmark.questions.build import training_pairs as pairs_of
 from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.training.examples import (
     Material,
@@ -30,7 +31,7 @@ from kbench.benchmark.training.records import (
 )
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.storage.atomic import replacing
-from kbench.schemas import UnknownNameError, UserError, arrow_schema, to_dict
+from kbench.schemas import Query, Question, UnknownNameError, UserError, arrow_schema, to_dict
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,6 +56,21 @@ WRITE = TrainingFormat(WritePrompt, write_prompts)
 ENDINGS = ("jsonl", "ndjson", "json", "parquet")
 """Endings of a file's name that fit; all but the last are JSON lines."""
 TASKS = ("forecast", "write")
+
+
+def training_pairs(
+    split: str = "train", *, path: str | Path | Sequence[str | Path] | None = None
+) -> list[tuple[Query, Question]]:
+    """What a surrogate's `fit` gets of a split: queries with their answers, for work on features in a notebook.
+
+    Args:
+        split: train or validation.
+        path: corpus folders; the shipped dataset by default.
+
+    Raises:
+        UserError: the split is kept for testing.
+    """
+    return list(pairs_of(benchmark_of(Corpus.open(path)), (split,)))
 
 
 def training_rows(

@@ -8,7 +8,7 @@ cost is all configurations.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,13 @@ class StrategyResult:
 
 
 def evaluate_strategies(
-    dataset: str | None, names: Sequence[str], *, gpu: str | None = None, resamples: int = 2000, seed: int = 0
+    dataset: str | None,
+    names: Sequence[str],
+    *,
+    gpu: str | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> list[StrategyResult]:
     """Every strategy in every setting it can answer.
 
@@ -69,10 +75,11 @@ def evaluate_strategies(
         gpu: kernels on this GPU alone.
         resamples: of the bootstrap.
         seed: of the bootstrap and the strategies.
+        tell: told what begins; the slow strategies take a minute.
     """
     for name in names:
         if name not in STRATEGIES:
-            raise UnknownNameError("strategy", name, tuple(STRATEGIES))
+            raise UnknownNameError("built-in strategy", name, tuple(STRATEGIES))
     corpus = Corpus.open(dataset, verified=True)
     if CONFIG not in corpus.configs:
         raise UserError(f"the corpus has no table {CONFIG!r}, which --tracks tune asks about; give another --dataset")
@@ -85,7 +92,11 @@ def evaluate_strategies(
     strategies = list(names or STRATEGIES)
     asked = [(name, setting, kernels) for setting in (KNOWN, NEW) for name in strategies]
     asked += [(name, UNSEEN, unseen) for name in strategies if name in NEW_KERNEL]
-    return [evaluate_strategy(name, STRATEGIES[name], setting, some, resamples, seed) for name, setting, some in asked]
+    results = []
+    for name, setting, some in asked:
+        tell(f"{setting}: {name}")
+        results.append(evaluate_strategy(name, STRATEGIES[name], setting, some, resamples, seed))
+    return results
 
 
 def evaluate_strategy(
@@ -112,16 +123,19 @@ def text(results: Sequence[StrategyResult]) -> str:
         rows = [result for result in results if result.setting == setting]
         if not rows:
             continue
-        lines.append(f"{setting} ({meaning}): {rows[0].questions} questions about {rows[0].kernels} kernels")
+        lines.append(f"{setting} ({meaning}): {rows[0].questions} questions, {rows[0].kernels} kernels on a GPU")
         # Who measures every configuration finds the best: such a budget tells no strategy from another.
         telling = [name for name in rows[0].figures if min(row.cost[name] for row in rows) < 1]
+        lines.append(" " * 20 + "".join(f"{name:<39}" for name in telling).rstrip())
+        lines.append((" " * 20 + f"{'share':<22}{'reached':<9}{'cost':<8}" * len(telling)).rstrip())
         for row in rows:
             parts = [
-                f"{name} {row.figures[name].value:.3f} [{row.figures[name].low:.3f}, {row.figures[name].high:.3f}],"
-                f" {row.reached[name]:.0%} reach {GOOD}, {row.cost[name]:.0%} measured"
+                f"{row.figures[name].value:.3f} [{row.figures[name].low:.3f}, {row.figures[name].high:.3f}]  "
+                f"{row.reached[name]:<9.0%}{row.cost[name]:<8.0%}"
                 for name in telling
             ]
-            lines.append(f"  {row.strategy:<18}{'; '.join(parts)}")
+            lines.append(f"  {row.strategy:<18}{''.join(parts)}".rstrip())
+    lines.append(f"share: of the best speed, 95 % interval; reached: questions with {GOOD} of it; cost: share measured")
     return "\n".join(lines)
 
 

@@ -78,7 +78,8 @@ def refuse_unused(ctx: click.Context, options: SimpleNamespace) -> None:
     for name, reason in reasons.items():
         if ctx.get_parameter_source(name) not in (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
             where = "; the campaign file sets it" if mode == "campaign" and name in OF_A_SEARCH else ""
-            raise UserError(f"{flags[name]} changes nothing {reason}{where}; leave it out")
+            replay = ", or add --executor replay" if name == "recorded" else ""
+            raise UserError(f"{flags[name]} changes nothing {reason}{where}; leave it out{replay}")
 
 
 def planned(

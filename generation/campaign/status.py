@@ -79,6 +79,8 @@ def _summary(state: RunState, waiting: Sequence[str] | None, entries: Sequence[L
 
 def render(rows: Sequence[Row]) -> str:
     """The rows as text, with a line of totals."""
+    if not rows:
+        return "no run has begun yet"
     width = max(len(row["run_id"]) for row in rows)
     lines = [f"{'run':{width}}  step  measured  left  best      GPU s  state"]
     for row in rows:

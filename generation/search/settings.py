@@ -147,6 +147,8 @@ class RunSettings(Record):
     """Runs of a cell with the same word here ask for the same first kernels; each for its own when empty."""
     method_hash: str | None = None
     """Of the file that defines the method and those beside it that it imports; None for a method of the list."""
+    surrogate_hash: str | None = None
+    """Of the files of the filter's surrogate and what they import, likewise; None for a built-in."""
     filter: FilterSettings | None = None
     budget: Budget = UNLIMITED
 
@@ -172,6 +174,8 @@ WITHOUT_GENOME: Mapping[str, Any] = {"parents": 2, "patience": 3, "exploration":
 not change with them."""
 RETIRED = ("islands", "migrate_every")
 """Settings that earlier logs have and no method reads any more."""
+HASHES = ("method_hash", "surrogate_hash")
+"""Settings that follow from files."""
 CHANGEABLE = ("budget", "batch")
 """Settings that may differ when a run goes on: how much it may spend, and how much of it in one step."""
 
@@ -193,7 +197,7 @@ def settings_from_json(data: Mapping[str, Any], where: str) -> RunSettings:
 def _frozen(settings: RunSettings) -> dict[str, Any]:
     data = settings.to_json()
     del data["budget"]
-    for later in ("first", "method_hash"):
+    for later in ("first", *HASHES):
         if not data[later]:
             del data[later]  # so that runs keep the names they had before this setting was there
     return data
@@ -215,19 +219,19 @@ def refuse_changes(run_id: str, recorded: RunSettings, given: RunSettings) -> No
 
     Its id is that of the log: settings that changed on the way, such as the batch, would make another.
     """
-    changed = [
-        f"{name}: {before!r} -> {after!r}"
-        for name, (before, after) in changes(recorded, given).items()
-        if name not in CHANGEABLE
-    ]
-    if len(changed) == 1 and "method_hash" in changed[0]:
+    differ = {name: pair for name, pair in changes(recorded, given).items() if name not in CHANGEABLE}
+    if differ and differ.keys() <= {*HASHES}:
+        mine = given.filter.surrogate if given.filter else None
+        what = f"method {given.method!r}" if "method_hash" in differ else f"surrogate {mine!r}"
         raise UserError(
-            f"the file of method {given.method!r} has changed since run {run_id!r} was started, or one that it imports "
-            "has; restore it, "
+            f"the file of {what} has changed since run {run_id!r} was started, or one that it imports has; restore it, "
             "or start a new run with another --out"
         )
-    if changed:
+    if differ:
+        said = "; ".join(
+            f"{name}: {before!r} -> {after!r}" for name, (before, after) in differ.items() if name not in HASHES
+        )
         raise UserError(
-            f"run {run_id!r} was started with other settings; changed: {'; '.join(changed)}. "
+            f"run {run_id!r} was started with other settings; changed: {said}. "
             "Use the recorded values, or start a new run with another --out"
         )

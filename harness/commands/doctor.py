@@ -14,10 +14,8 @@ from kbench.harness.device.target import compiler_versions
 from kbench.harness.isolate.limits import MOST_BYTES, MOST_PROCESSES, watching_works
 from kbench.loaders.storage.scratch import temporary_folder
 from kbench.schemas import Backend, InfrastructureError, KernelSource, UserError, to_dict
-from kbench.schemas.errors import CPU_TORCH
+from kbench.schemas.errors import CPU_TORCH, install_command
 
-INSTALL = "pip install 'kbench-gpu[explain]'"
-TORCH = f"pip install 'kbench-gpu[gpu]'; {CPU_TORCH}"
 PLANNING = ("netns", "closed", "frozen", "capabilities", "calls", "watched")
 """Restrictions that planning processes have where the system permits them."""
 NOTHING = KernelSource("relu", Backend.TRITON, "def run(x):\n    return None\n")
@@ -72,7 +70,8 @@ def problems(report: Mapping[str, Any]) -> list[str]:
         if board["other_processes"]:
             lines.append(f"{board['name']}: other processes use it: {board['other_processes']}")
     missing = missing_packages(report)
-    lines += [f"{name} is missing: {TORCH if name == 'torch' else INSTALL}" for name in missing]
+    torch, others = f"{install_command('gpu')}; {CPU_TORCH}", install_command("explain")
+    lines += [f"{name} is missing: {torch if name == 'torch' else others}" for name in missing]
     if not report["gpus"]:
         able = "with these, kernels" if missing else "kernels"
         lines.append(f"no NVIDIA GPU: {able} can be compiled and checked, not timed")
@@ -98,7 +97,7 @@ def boards() -> tuple[str | None, list[dict[str, Any]]]:
     try:
         import pynvml as nvml
     except ImportError:
-        return f"nvidia-ml-py is missing: {INSTALL}", []
+        return f"nvidia-ml-py is missing: {install_command('explain')}", []
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:

@@ -29,6 +29,8 @@ def read_kernel(
     Raises:
         UserError: the file cannot be read as text, or is plainly not of the backend given.
     """
+    if path.suffix not in ("", ".py", *RAW):
+        raise UserError(f"{str(path)!r} is no kernel file; give one that ends in .py, or in {' or '.join(RAW)}")
     try:
         source = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -75,7 +77,7 @@ def advice(source: str) -> str | None:
         source: a kernel's text.
     """
     try:
-        tree = ast.parse(source)
+        tree = ast.parse(source, "the kernel's file")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"does not parse: {error}"
     names = {name for node in tree.body for name in defined(node)}
@@ -94,7 +96,7 @@ def advice(source: str) -> str | None:
 def other_inputs(source: str, problem_id: str) -> str | None:
     """Why a text's `run` cannot be called with a problem's inputs; None where it can, or only running it tells."""
     try:
-        runs = [node for node in ast.parse(source).body if "run" in defined(node)]
+        runs = [node for node in ast.parse(source, "the kernel's file").body if "run" in defined(node)]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"does not parse: {error}"
     if not runs or not isinstance(run := runs[-1], ast.FunctionDef) or run.decorator_list:

@@ -26,6 +26,7 @@ from kbench.harness.isolate import limits, sandbox
 from kbench.harness.worker import serve as worker
 from kbench.loaders.storage import namespaces
 from kbench.loaders.storage.scratch import remove_tree
+from kbench.schemas.errors import install_command
 
 EARLY_MS, IDLE_MS = 2_000, round(1e3 * limits.LOOK_SECONDS)
 """How long early requests are waited for before the zygote imports, and how often it looks for deaths afterwards."""
@@ -42,7 +43,7 @@ def main() -> None:
         try:
             worker.preload(planning=planning, counting=sys.argv[3] == "count")
         except (ImportError, RuntimeError) as error:
-            sys.exit(f"{error}; pip install 'kbench-gpu[explain]' installs what compiling needs beside torch")
+            sys.exit(f"{error}; {install_command('explain')} installs what compiling needs beside torch")
         # What was imported lives for good: neither the collector nor copy-on-write should touch it again.
         gc.freeze()
 

@@ -81,7 +81,7 @@ def build(
     files: dict[str, Content] = {}
     if corpus is not None:
         tell("pages of problems and kernels")
-        files |= kept_between_builds(keep, "pages", (corpus.fingerprint,), PAGES, lambda: dict(corpus_files(corpus)))
+        files |= _pages(corpus, keep)
     tell("pages of entries")
     data = page_data(short, dataset, probes) | {"links": dict(links or {}), "atlas": corpus is not None}
     data["records"] = [] if corpus is None else latest_records(corpus)
@@ -118,6 +118,24 @@ def build(
     files[BUILT] = compact(sorted(name for name, content in files.items() if content is not None)).encode()
     replace_together(out, files)
     return out / "index.html"
+
+
+def _pages(corpus: Corpus, keep: bool) -> dict[str, bytes]:
+    """The files that the corpus alone decides."""
+    return kept_between_builds(keep, "pages", (corpus.fingerprint,), PAGES, lambda: dict(corpus_files(corpus)))
+
+
+def prepare(dataset: str | None) -> None:
+    """Make and keep what of a site the dataset alone decides: half of the time, beside the scoring."""
+    from kbench.benchmark.evaluate.options import Options
+    from kbench.benchmark.questions.corpus_view import benchmark_of
+    from kbench.leaderboard.board import kept_probes
+    from kbench.loaders.corpus.corpus import Corpus
+
+    corpus = Corpus.open(dataset)
+    version = benchmark_of(corpus)
+    kept_probes(version, Options().questions(version))
+    _pages(corpus, keep=True)
 
 
 def earlier_files(out: Path) -> set[str]:

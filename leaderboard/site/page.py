@@ -222,6 +222,7 @@ def _track(track: Track) -> dict[str, Any]:
         "id": track.name,
         "title": track.title,
         "question": track.question,
+        "scale": track.scale,
         "asks_about": track.asks_about,
         "headline": headline(track.name).name,
         "headline_label": headline(track.name).label,

@@ -47,7 +47,8 @@ def croissant(corpus: Corpus) -> dict[str, Any]:
         "creator": {"@type": "sc:Organization", "name": sheet.creator},
         "keywords": ["GPU", "CUDA", "Triton", "kernel", "benchmark", "runtime", "forecasting"],
         "isLiveDataset": False,
-        "version": dataset_version(corpus_fingerprint(corpus.manifest.config_hashes), Kernel.VERSION),
+        "version": corpus.manifest.release
+        or dataset_version(corpus_fingerprint(corpus.manifest.config_hashes), Kernel.VERSION),
         **({"datePublished": counts.last_measured[:10]} if counts.last_measured else {}),
         **responsible(counts, sheet),
         "distribution": [part for name in corpus.configs for part in _distribution(corpus, name)],

@@ -84,7 +84,12 @@ class Manifest:
         return corpus_fingerprint(counted)
 
     def versions(self) -> dict[str, str]:
-        """The `version:` of every config in the card."""
+        """The `version:` of every config in the card: the release's number, or what follows from the content.
+
+        A change of rows takes the release away, so either way `datasets` never serves rows of an earlier state.
+        """
+        if self.release is not None:
+            return dict.fromkeys(self.config_hashes, self.release)
         return {
             name: dataset_version(value, CONFIGS[name].record.VERSION) for name, value in self.config_hashes.items()
         }

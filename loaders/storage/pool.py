@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kbench.loaders.storage.namespaces import die_with_parent
 
@@ -27,3 +28,25 @@ def spread(function: Callable[[Item], Answer], items: Iterable[Item], chunk: int
         yield from answers
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def beside(function: Callable[..., object], *arguments: Any) -> Iterator[Callable[[], None]]:
+    """A function in a process of its own while the body runs, with which it ends; what is yielded waits for it.
+
+    Nothing comes back: it makes files that the body would make otherwise, so what it raises is nobody's concern.
+    """
+    process = multiprocessing.get_context("spawn").Process(target=_quietly, args=(function, *arguments), daemon=True)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    process.start()
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    try:
+        yield process.join
+    finally:
+        process.terminate()
+
+
+def _quietly(function: Callable[..., object], *arguments: Any) -> None:
+    die_with_parent()
+    with contextlib.suppress(Exception):
+        function(*arguments)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kbench.benchmark.evaluate.evaluate import evaluate
     from kbench.benchmark.surrogates.cached import cached
     from kbench.benchmark.surrogates.protocol import Surrogate
-    from kbench.benchmark.training.formats import training_rows
+    from kbench.benchmark.training.formats import training_pairs, training_rows
     from kbench.generation.explain import explain
     from kbench.generation.single import search
     from kbench.harness.callables import bench, duel
@@ -81,6 +81,7 @@ __all__ = [
     "load",
     "prune",
     "search",
+    "training_pairs",
     "training_rows",
 ]
 
@@ -97,6 +98,7 @@ _PLACES = {
     "load": "kbench.loaders.corpus.corpus",
     "prune": "kbench.harness.prune",
     "search": "kbench.generation.single",
+    "training_pairs": "kbench.benchmark.training.formats",
     "training_rows": "kbench.benchmark.training.formats",
 }
 

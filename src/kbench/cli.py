@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import importlib
 import json
 import os
@@ -131,6 +132,11 @@ def main() -> int:
         error.show()
         return error.exit_code
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption):
+            # The dashes that all options share make any two look alike.
+            name, known = error.option_name.lstrip("-"), [one.lstrip("-") for one in error.possibilities or ()]
+            near = [f"--{one}" for one in difflib.get_close_matches(name, known)]
+            error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "kbench"
         return _told(f"{error.format_message().rstrip('.')} (see {where} --help)", error.exit_code)
     except KbenchError as error:

@@ -178,6 +178,12 @@ def test_python_takes_every_setting_of_the_command_with_its_default() -> None:
     assert {field.name for field in dataclasses.fields(Options)} < options
 
 
+@pytest.mark.parametrize("given", [object, object()])
+def test_an_object_in_place_of_a_name_is_refused_with_the_reason(given: object) -> None:
+    with pytest.raises(UserError, match="write it to a file and give the path"):
+        kbench.evaluate(given)  # type: ignore[arg-type]  # what a notebook's user tries first
+
+
 def test_a_single_name_in_python_is_no_list_of_letters() -> None:
     given = Options(tracks="forecast, rank", problems="softmax", allow_env=["A"])  # type: ignore[arg-type]
     assert (given.tracks, given.problems, given.allow_env) == (("forecast", "rank"), ("softmax",), ("A",))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,8 @@ def test_other_questions_have_no_others_beside_them(found: EvaluationResults, ot
 def test_a_few_questions_have_no_headlines(corpus_path: Path, found: EvaluationResults) -> None:
     evaluation = evaluate_on("length", Corpus.open(corpus_path), Options(resamples=20, limit=9))
     few = EvaluationResults.of(evaluation)
-    assert few.too_few == "9 questions are too few for headlines, from 300 on: this is only a check that it runs"
+    assert few.too_few.startswith("9 of the questions make no headline, only a check that it runs")
+    assert few.overall is None
     assert few.to_json()["too_few"] == few.too_few
     text, page = terminal(few), render(evaluation)
     assert few.too_few in text
@@ -70,6 +72,19 @@ def test_a_few_questions_have_no_headlines(corpus_path: Path, found: EvaluationR
     assert "overall" not in text
     assert 'class="head"' not in page
     assert found.too_few is None, "a small corpus is asked whole"
+
+
+def test_the_questions_of_one_problem_are_too_few(corpus_path: Path) -> None:
+    problem = Corpus.open(corpus_path).table("questions", split="test").column("problem_id")[0].as_py()
+    few = EvaluationResults.of(
+        evaluate_on("length", Corpus.open(corpus_path), Options(resamples=20, problems=(problem,)))
+    )
+    assert "too few for headlines, from 300 on: this is only a check that it runs" in few.too_few
+
+
+def test_an_evaluation_is_shown_in_a_line(corpus_path: Path) -> None:
+    shown = repr(evaluate_on("length", Corpus.open(corpus_path), Options(resamples=20)))
+    assert re.fullmatch(r"<length on [\d,]+ queries of test: skill -?\d\.\d+, .*>", shown)
 
 
 def test_validation_has_a_yardstick_and_no_language_model(

@@ -201,6 +201,12 @@ def test_comments_are_kept_when_asked_for(corpus_path: Path, tmp_path: Path, sec
     assert all(secret in row["completion"][0]["content"] for row in rows)
 
 
+def test_a_notebook_has_the_pairs_that_fit_gets(corpus_path: Path, corpus: Tables) -> None:
+    assert kbench.training_pairs(path=corpus_path) == list(training_pairs(corpus, ["train"]))
+    with pytest.raises(UserError, match="kept for testing"):
+        kbench.training_pairs("test", path=corpus_path)
+
+
 @pytest.mark.parametrize("form", ["write", "sft"])
 def test_python_gives_the_rows_of_the_command(form: str, corpus_path: Path, tmp_path: Path) -> None:
     chosen = {"form": "trl-prompt", "task": "write"} if form == "write" else {"form": form}

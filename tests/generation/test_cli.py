@@ -64,6 +64,11 @@ def test_status_shows_what_was_found_and_spent(recording_folder: Path, tmp_path:
     assert "budget spent" in run("status", tmp_path / "run").stdout
 
 
+def test_status_of_a_log_without_a_run_says_so(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").touch()
+    assert run("status", tmp_path).stdout == "no run has begun yet\n"
+
+
 def test_status_finds_the_logs_below_a_recipes_folder(recording_folder: Path, tmp_path: Path) -> None:
     search(recording_folder, tmp_path / "runs" / "small")
     one = run("status", tmp_path / "runs" / "small").stdout

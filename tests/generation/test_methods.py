@@ -9,9 +9,9 @@ import pytest
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.search.methods import evolve
 from kbench.generation.search.methods import method as operators
-from kbench.generation.search.methods.catalogue import plan_climb, searchable, with_hash
+from kbench.generation.search.methods.catalogue import plan_climb, planned, searchable, with_hash
 from kbench.generation.search.methods.puct import Branch, choose_parents, expansions, plan, scores
-from kbench.generation.search.settings import Budget, parse_budget
+from kbench.generation.search.settings import Budget, FilterSettings, parse_budget, refuse_changes
 from kbench.generation.search.state import KernelOutcome, Node, Operator, RunState
 from kbench.schemas import Status, UserError
 
@@ -182,6 +182,30 @@ def test_modules_beside_a_method_belong_to_its_text(tmp_path: Path) -> None:
         written.write_text(f"X = {len(hashes)}\n")
         hashes.append(with_hash(settings_for(str(tmp_path / "uses_parts.py"))).method_hash)
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_run_does_not_go_on_with_another_text_of_its_surrogate(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("X = 1\n")
+    chosen = FilterSettings(surrogate=str(tmp_path / "mine.py"))
+    settings = dataclasses.replace(settings_for("evolve"), filter=chosen)
+    before = with_hash(settings)
+    refuse_changes("run", before, with_hash(settings))
+    refuse_changes("run", settings, before)
+    (tmp_path / "mine.py").write_text("X = 2\n")
+    with pytest.raises(UserError, match=r"the file of surrogate '.*mine.py' has changed .* another --out"):
+        refuse_changes("run", before, with_hash(settings))
+
+
+def test_a_file_s_method_cannot_change_the_run(tmp_path: Path) -> None:
+    file = tmp_path / "clears.py"
+    file.write_text(
+        "from kbench.generation.search.methods.method import Method\nfrom kbench.generation.search.state import FRESH\n"
+        "def plan(state, count, rng):\n    state.nodes.clear()\n    return (FRESH,) * count\n"
+        "METHOD = Method('clears', plan)\n"
+    )
+    state = RunState(run_id="run", settings=settings_for(str(file)))
+    with pytest.raises(UserError, match=r"clears.py, line 4: AttributeError: 'mappingproxy'"):
+        planned(state, 2, random.Random(0))
 
 
 def test_budgets_are_read_in_all_four_units() -> None:

@@ -4,6 +4,8 @@ import dataclasses
 import json
 import math
 import operator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -30,7 +32,7 @@ from kbench.schemas import (
     to_dict,
 )
 from kbench.schemas.bins import COUNT, EDGES, LABELS, NUMBERS, bin_of, bins_of, bounds, center
-from kbench.schemas.errors import MissingDependencyError, UnknownNameError
+from kbench.schemas.errors import MissingDependencyError, UnknownNameError, install_command
 from kbench.schemas.files import publish, published_schema, versions
 from kbench.schemas.ids import canonical_source, content_hash, kernel_id
 from kbench.schemas.record import FieldType, Limit, field_docs, field_types, json_schema, optional_fields
@@ -246,7 +248,24 @@ def test_canonical_source_is_the_plain_rule_applied_line_by_line(source: str) ->
 def test_an_unknown_name_lists_near_or_known_names() -> None:
     assert "did you mean 'softmax'?" in str(UnknownNameError("problem", "sofmax", ["softmax", "relu"]))
     assert str(UnknownNameError("problem", "q", [f"n{i}" for i in range(20)])).endswith("(20 in all)")
-    assert "pip install 'kbench-gpu[gpu]'" in str(MissingDependencyError("torch", "gpu", "timing"))
+    assert install_command("gpu") in str(MissingDependencyError("torch", "gpu", "timing"))
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [(None, "pip install 'kbench-gpu[gpu]'"),
+     ({"url": "https://host/kbench", "dir_info": {}}, "pip install 'kbench-gpu[gpu]'"),
+     ({"url": "file://{here}", "dir_info": {}}, "pip install '{here}[gpu]'"),
+     ({"url": "file://{here}", "dir_info": {"editable": True}}, "pip install -e '{here}[gpu]'"),
+     ({"url": "file://{here}/gone", "dir_info": {}}, "pip install 'kbench-gpu[gpu]'")],
+)  # fmt: skip
+def test_what_to_install_is_told_for_the_checkout_that_kbench_came_from(
+    origin: object, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    text = None if origin is None else json.dumps(origin).replace("{here}", str(tmp_path))
+    monkeypatch.setattr("importlib.metadata.distribution", lambda name: SimpleNamespace(read_text=lambda file: text))
+    assert install_command("gpu") == command.replace("{here}", str(tmp_path))
 
 
 @pytest.mark.parametrize("word", [*QUESTION_WORDS, QuestionKind.PAIR])

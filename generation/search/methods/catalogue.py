@@ -12,8 +12,10 @@ import traceback
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
-from kbench.benchmark.surrogates.resolve import module_of
+from kbench.benchmark.surrogates.resolve import locate, module_of
 from kbench.generation.search.methods import evolve, puct
 from kbench.generation.search.methods.method import LLM, Method, chances, derivation
 from kbench.generation.search.settings import FilterSettings, RunSettings, in_file
@@ -93,14 +95,20 @@ def method(name: str) -> Method:
 
 
 def with_hash(settings: RunSettings) -> RunSettings:
-    """Settings with the hash of their method's code, so that a run does not go on with another text of it."""
+    """Settings with hashes of their method's and surrogate's files: a run does not go on with another text of one."""
     name = settings.method.removeprefix(WRITTEN_PREFIX)
-    if not in_file(name):
-        return settings
-    file = _file_of(searchable(name)).resolve()
+    of_method = _hash_of(_file_of(searchable(name)).resolve()) if in_file(name) else None
+    leaves = locate(settings.filter.surrogate).leaves if settings.filter else ()
+    files = [_hash_of(Path(leaf.location)) for leaf in leaves if leaf.kind == "file"]
+    of_surrogate = content_hash(*files) if files else None
+    return dataclasses.replace(settings, method_hash=of_method, surrogate_hash=of_surrogate)
+
+
+def _hash_of(file: Path) -> str:
+    """Of a file's text, and those beside it that it imports."""
     beside = [path for path in files_with(file) if path != file]
     named = [part for path in beside for part in (path.relative_to(file.parent).as_posix(), path.read_bytes())]
-    return dataclasses.replace(settings, method_hash=content_hash(file.read_bytes(), *named))
+    return content_hash(file.read_bytes(), *named)
 
 
 def filter_of(settings: RunSettings) -> FilterSettings | None:
@@ -114,6 +122,7 @@ def planned(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRe
     again = random.Random()
     again.setstate(rng.getstate())
     try:
+        state = _read_only(state) if in_file(name) else state
         requests = method(name).plan(state, count, rng)
         # A resumed run plans again, and must go the same way.
         twin = method(name).plan(state, count, again) if in_file(name) else requests
@@ -136,6 +145,13 @@ def planned(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRe
         if fault := _fault(request, state):
             raise UserError(f"method {name!r} asked to {request.operator.value} {fault}")
     return tuple(requests)
+
+
+def _read_only(state: RunState) -> RunState:
+    """The state as a file's method sees it: what it changed there would change the run."""
+    values = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+    shown: dict[str, Any] = {name: MappingProxyType(one) for name, one in values.items() if isinstance(one, dict)}
+    return dataclasses.replace(state, **shown)
 
 
 def _fault(request: ProposalRequest, state: RunState) -> str | None:

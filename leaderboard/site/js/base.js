@@ -47,6 +47,9 @@ const percent = (value) => (none(value) ? "—" : `${(100 * value).toFixed(value
 const micro = (value) => (none(value) ? "—" : value >= 1000 ? `${(value / 1000).toPrecision(3)} ms` : `${value.toPrecision(3)} µs`);
 const signedText = (value, decimals = 3) => (none(value) ? "—" : `${value > 0 ? "+" : value < 0 ? "−" : ""}${show(Math.abs(value), decimals)}`);
 const words = (text) => String(text).replaceAll("_", " ");
+const LANGUAGES = { cuda: "CUDA", triton: "Triton" };
+const language = (backend) => LANGUAGES[backend] ?? backend;
+const device = (gpu) => String(gpu).replace("NVIDIA ", "");
 const scale = (value, unit) => {
   const steps = ["", "k", "M", "G", "T", "P"];
   const step = value > 0 ? Math.min(steps.length - 1, Math.floor(Math.log10(value) / 3)) : 0;
@@ -127,11 +130,13 @@ function downloads(name, content) {
     el("button", { type: "button", "data-save": "csv", on: { click: () => { const { columns, rows } = content(); save(`${name}.csv`, "text/csv", csv(columns, rows)); } } }, "CSV"),
     el("button", { type: "button", "data-save": "json", on: { click: () => save(`${name}.json`, "application/json", json()) } }, "JSON"));
 }
-// columns: {id, title, value(row), cell(row)?, text?, long?, better?, meaning?}. Missing values always come last.
+// columns: {id, title, value(row), cell(row)?, text?, long?, wide?, better?, meaning?}. Missing values always come last;
+// wide columns are left out on phones.
+const columnClass = (column) => [column.long ? "long" : column.text ? "" : "num", column.wide ? "wide" : ""].filter(Boolean).join(" ") || null;
 function sortTable(name, label, columns, rows, start, empty = "Nothing to show.") {
   let sort = start;
   const body = el("tbody");
-  const heads = columns.map((column) => el("th", { scope: "col", class: column.text ? null : "num", "data-column": column.id },
+  const heads = columns.map((column) => el("th", { scope: "col", class: columnClass({ ...column, long: false }), "data-column": column.id },
     el("button", { type: "button", title: column.meaning, on: { click: () => { sort = { id: column.id, down: sort.id === column.id ? !sort.down : !column.text && column.better !== "low" }; draw(); } } }, column.title)));
   const ordered = () => {
     const value = columns.find((column) => column.id === sort.id).value;
@@ -143,7 +148,7 @@ function sortTable(name, label, columns, rows, start, empty = "Nothing to show."
   };
   function draw() {
     heads.forEach((head) => head.setAttribute("aria-sort", head.dataset.column === sort.id ? (sort.down ? "descending" : "ascending") : "none"));
-    body.replaceChildren(...ordered().map((row) => el("tr", {}, ...columns.map((column) => el("td", { class: column.long ? "long" : column.text ? null : "num" }, column.cell ? column.cell(row) : column.value(row) ?? "—")))));
+    body.replaceChildren(...ordered().map((row) => el("tr", {}, ...columns.map((column) => el("td", { class: columnClass(column) }, column.cell ? column.cell(row) : column.value(row) ?? "—")))));
   }
   draw();
   if (!rows.length) return el("p", { class: "lead" }, empty);

@@ -1,5 +1,5 @@
 // The leaderboard: ranks with intervals, filters that compute them again, and how many problems stand behind them.
-const OVERALL = { id: "overall", title: "Overall", question: "Who does well on every track? The mean of the tracks' headlines, each on a scale from the prior (0) to a second measurement (1).", headline: "overall", headline_label: "Overall", metrics: ["overall"], asks_about: "pairs" };
+const OVERALL = { id: "overall", title: "Overall", question: "Who does well on every track? The mean of the tracks' headlines, each on a scale from the prior (0) to a second measurement (1).", headline: "overall", headline_label: "Overall", scale: "0 the prior, 1 measured again", metrics: ["overall"], asks_about: "pairs" };
 const TRACKS = [OVERALL, ...DATA.tracks];
 const FACETS = ["family", "backend", "gpu"];
 const FILTERS = [...FACETS, "access", "part"];
@@ -116,12 +116,13 @@ function boardView() {
 }
 const scopeLine = () => {
   const { scope } = DATA.dataset;
-  return el("p", { class: "scope" }, badge("scope", "flag"), ` Scored on ${whole(scope.queries)} queries about ${whole(scope.kernels)} candidate kernels of ${whole(scope.problems)} problems on ${scope.gpus.map((gpu) => gpu.replace("NVIDIA ", "")).join(", ")}. `,
+  return el("p", { class: "scope" }, `Scored on ${whole(scope.queries)} queries about ${whole(scope.kernels)} candidate kernels of ${whole(scope.problems)} problems on ${scope.gpus.map((gpu) => gpu.replace("NVIDIA ", "")).join(", ")}. `,
     DATA.dataset.private ? "The labels are private. " : "The labels are public and could be copied. ", link("#/dataset", "What these figures can and cannot tell"));
 };
 function drawMeanings(track, holder) {
-  const metrics = track.metrics.map((metric) => metricOf(track.id, metric));
-  holder.replaceChildren(el("summary", {}, "What the columns mean"), facts(metrics.map((metric, i) => [[`${metric.label} ${metric.better === "high" ? "↑" : "↓"} `, el("code", {}, track.metrics[i])], metric.meaning])));
+  // The overall table has the headline of every track too.
+  const metrics = [...track.metrics.map((metric) => [track.id, metric]), ...(track === OVERALL ? DATA.tracks.map((one) => [one.id, one.headline]) : [])];
+  holder.replaceChildren(el("summary", {}, "What the columns mean"), facts(metrics.map(([of, metric]) => [[`${metricOf(of, metric).label} ${arrow(of, metric)} `, el("code", {}, metric)], metricOf(of, metric).meaning])));
 }
 function boardColumns(track, ranks, key) {
   const base = [
@@ -129,13 +130,13 @@ function boardColumns(track, ranks, key) {
     { id: "place", title: "Place", meaning: "Place among the entries shown, with its 95 % interval", value: (entry) => ranks.get(entry.id)?.rank ?? null },
   ];
   const metrics = track.metrics.map((metric) => ({
-    id: metric, title: `${metricOf(track.id, metric).label}\u00a0${arrow(track.id, metric)}`, better: metricOf(track.id, metric).better, meaning: metricOf(track.id, metric).meaning,
+    id: metric, wide: metric !== track.headline, scale: metric === track.headline ? track.scale : null, title: `${metricOf(track.id, metric).label}\u00a0${arrow(track.id, metric)}`, better: metricOf(track.id, metric).better, meaning: metricOf(track.id, metric).meaning,
     value: (entry) => score(entry, track.id, metric, key)?.value ?? null,
   }));
   if (track === OVERALL) {
-    for (const one of DATA.tracks) metrics.push({ id: one.id, title: `${one.title}\u00a0${arrow(one.id, one.headline)}`, better: metricOf(one.id, one.headline).better, meaning: one.question, value: (entry) => score(entry, one.id, one.headline, key)?.value ?? null });
+    for (const one of DATA.tracks) metrics.push({ id: one.id, wide: true, scale: `${one.headline_label}: ${one.scale}`, title: `${one.title}\u00a0${arrow(one.id, one.headline)}`, better: metricOf(one.id, one.headline).better, meaning: one.question, value: (entry) => score(entry, one.id, one.headline, key)?.value ?? null });
   }
-  return [...base, ...metrics, { id: "cost", title: "s / 1,000", meaning: "Seconds per 1,000 forecasts", value: (entry) => entry.cost.seconds_per_1000 }];
+  return [...base, ...metrics, { id: "cost", wide: true, title: "Seconds per 1,000", meaning: "Seconds per 1,000 forecasts", value: (entry) => entry.cost.seconds_per_1000 }];
 }
 function ordered(entries, column, down) {
   return [...entries].sort((a, b) => {
@@ -218,7 +219,7 @@ function heading(column, change) {
     const now = event.target.closest("th").getAttribute("aria-sort");
     change({ sort: { id: column.id, down: now === "none" ? column.better === "high" : now === "ascending" } }, true);
   };
-  return el("th", { scope: "col", class: column.text ? null : "num", "data-column": column.id }, el("button", { type: "button", title: column.meaning, on: { click: sort } }, column.title));
+  return el("th", { scope: "col", class: columnClass(column), "data-column": column.id }, el("button", { type: "button", title: column.meaning, on: { click: sort } }, column.title), column.scale ? el("small", {}, column.scale) : null);
 }
 const searchable = (entry) => [entry.name, ...entry.authors, entry.organisation || "", entry.kind].join(" ").toLowerCase();
 function rankCell(place, ranked = true) {
@@ -229,16 +230,16 @@ function boardRow(entry, track, key, ranks, range) {
   const figures = [...track.metrics.map((metric) => [track, metric]), ...(track === OVERALL ? DATA.tracks.map((one) => [one, one.headline]) : [])];
   const cells = figures.map(([of, metric]) => {
     const s = score(entry, of.id, metric, key);
-    return el("td", { class: "num" }, ...scoreText(s), s && !none(s.value) && of === track && metric === track.headline ? intervalBar(s, range) : null);
+    return el("td", { class: of === track && metric === track.headline ? "num" : "num wide" }, ...scoreText(s), s && !none(s.value) && of === track && metric === track.headline ? intervalBar(s, range) : null);
   });
   return el("tr", { "data-entry": entry.id },
     el("td", {}, link(entryLink(entry.id), entry.name), badge(words(entry.kind), "kind"), entry.part === CORE && key === "all" ? badge("on core") : null, entry.flags.length ? el("span", { class: "badge flag", title: entry.flags.join("; ") }, `${entry.flags.length} flag${entry.flags.length > 1 ? "s" : ""}`) : null),
-    rankCell(ranks.get(entry.id), ranks.size > 0), ...cells, el("td", { class: "num" }, cost(entry.cost.seconds_per_1000)));
+    rankCell(ranks.get(entry.id), ranks.size > 0), ...cells, el("td", { class: "num wide" }, cost(entry.cost.seconds_per_1000)));
 }
 // The strongest probe has no place: entries below it show no understanding.
 function probeRow(track, probe, columns) {
   const figure = { ...probe, decimals: metricOf(track.id, track.headline).decimals };
-  return el("tr", { class: "probe", title: "Sees layout, names or author alone, or no source at all" }, ...columns.map((column) => (column.id === "name" ? el("td", {}, `probe: ${probe.probe}`) : el("td", { class: "num" }, ...(column.id === track.headline ? scoreText(figure) : [])))));
+  return el("tr", { class: "probe", title: "Sees layout, names or author alone, or no source at all" }, ...columns.map((column) => (column.id === "name" ? el("td", {}, `probe: ${probe.probe}`) : el("td", { class: columnClass(column) }, ...(column.id === track.headline ? scoreText(figure) : [])))));
 }
 function scoreText(s) {
   if (!s || none(s.value)) return ["—"];

@@ -82,6 +82,7 @@ function browsed(store, index, choice) {
   const order = names.map((name, i) => [name ?? "", i]).sort().reduce((found, [, i], rank) => { found[i] = rank; return found; }, []);
   return rows.sort((a, b) => turn * (order[codes[a]] - order[codes[b]]) || a - b);
 }
+const shownAs = (store, name, value) => (name === "problem_id" ? store.titles[value] ?? words(value) : name === "backend" ? language(value) : name === "gpu" ? device(value) : words(value));
 async function browseView(query) {
   if (!DATA.atlas) return missing("This site was built without the corpus.");
   await loading("Kernels", async () => {
@@ -98,7 +99,7 @@ function drawBrowser(store, given) {
   const picks = new Map(facets.map(([name]) => {
     const { names } = store.texts[name];
     const chosen = given.get(queryName(name)) || "";
-    return [name, el("select", { "data-facet": name, on: { change: () => draw() } }, option("", "all", chosen), ...names.filter((value) => value !== null).sort().map((value) => option(value, words(value), chosen)))];
+    return [name, el("select", { "data-facet": name, on: { change: () => draw() } }, option("", "all", chosen), ...names.filter((value) => value !== null).map((value) => [shownAs(store, name, value), value]).sort().map(([text, value]) => option(value, text, chosen)))];
   }));
   const search = el("input", { type: "search", value: given.get("q") || "", placeholder: "words in the source, id, problem", on: { input: () => draw() } });
   const least = el("select", { "data-facet": "least", on: { change: () => draw() } }, ...[["", "any"], ["1", "faster than eager PyTorch"], ...Object.keys(store.limits).map((name) => [name, `faster than ${name === "vendor" ? "the vendor's library" : name}`]), ["2", "over 2×"], ["4", "over 4×"], ["10", "over 10×"]].map(([value, text]) => option(value, text, given.get("faster") || "")));
@@ -111,10 +112,11 @@ function drawBrowser(store, given) {
   const told = BROWSED.filter(([name]) => ["backend", "gpu", "search_method", "proposer", "status"].includes(name) && store.texts[name] && (name !== "gpu" || store.texts.gpu.names.length > 1));
   const figures = NUMBERS.filter(([name]) => store.figures[name]);
   const columns = [["problem_id", "Problem and kernel"], ...figures.slice(0, -2), ...told, ...figures.slice(-2)];
-  const heads = columns.map(([id, title, format, meaning]) => el("th", { scope: "col", class: format ? "num" : null, "data-column": id }, el("button", { type: "button", title: meaning, on: { click: () => { sorting.down = sorting.id === id ? !sorting.down : !!format && id !== "runtime_us"; sorting.id = id; draw(); } } }, title)));
+  const onPhones = new Set(["problem_id", usual, "speedup", "runtime_us"]), isWide = (name) => !onPhones.has(name);
+  const heads = columns.map(([id, title, format, meaning]) => el("th", { scope: "col", class: columnClass({ text: !format, wide: isWide(id) }), "data-column": id }, el("button", { type: "button", title: meaning, on: { click: () => { sorting.down = sorting.id === id ? !sorting.down : !!format && id !== "runtime_us"; sorting.id = id; draw(); } } }, title)));
   const text = (name, row) => store.texts[name].names[store.texts[name].codes[row]];
   const figure = (name, row) => (Number.isNaN(store.figures[name][row]) ? null : store.figures[name][row]);
-  const named = (row) => { const id = text("problem_id", row); return el("td", { class: "long" }, link(problemLink(id), store.titles[id] ?? words(id)), el("br"), link(kernelLink(id, store.ids[row]), store.ids[row], { class: "mono" })); };
+  const named = (row) => { const id = text("problem_id", row); return el("td", { class: "long" }, link(problemLink(id), shownAs(store, "problem_id", id)), el("br"), link(kernelLink(id, store.ids[row]), store.ids[row], { class: "mono" })); };
   const choice = () => ({ texts: Object.fromEntries([...picks].filter(([, pick]) => pick.value).map(([name, pick]) => [name, pick.value])), least: least.value, needles: search.value.trim().toLowerCase().split(/\s+/).filter(Boolean), each: each.checked, sort: sorting.id, down: sorting.down });
   function draw() {
     if (!chosenEach) each.checked = !least.value && !search.value.trim() && ![...picks.values()].some((pick) => pick.value);
@@ -133,7 +135,7 @@ function drawBrowser(store, given) {
   function drawRows() {
     heads.forEach((head) => head.setAttribute("aria-sort", head.dataset.column === sorting.id ? (sorting.down ? "descending" : "ascending") : "none"));
     const part = [...shown.rows.subarray(shown.from, shown.from + PAGE_ROWS)];
-    body.replaceChildren(...part.map((row) => el("tr", {}, ...columns.map(([name, , format]) => (format ? el("td", { class: "num" }, format(figure(name, row))) : name === "problem_id" ? named(row) : el("td", {}, words(text(name, row) ?? "—")))))));
+    body.replaceChildren(...part.map((row) => el("tr", {}, ...columns.map(([name, , format]) => (format ? el("td", { class: columnClass({ wide: isWide(name) }) }, format(figure(name, row))) : name === "problem_id" ? named(row) : el("td", { class: "wide" }, shownAs(store, name, text(name, row) ?? "—")))))));
     status.textContent = `${whole(shown.rows.length)} of ${whole(store.count)} ${noun}${shown.rows.length ? ` · ${whole(shown.from + 1)}–${whole(Math.min(shown.rows.length, shown.from + PAGE_ROWS))} shown` : ""}${search.value.trim() && !index ? " · searching the sources …" : ""}`;
     const step = (by, label) => el("button", { type: "button", disabled: shown.from + by < 0 || shown.from + by >= shown.rows.length, on: { click: () => { shown.from += by; drawRows(); } } }, label);
     pager.replaceChildren(step(-PAGE_ROWS, "‹ Previous"), step(PAGE_ROWS, "Next ›"));

@@ -89,7 +89,7 @@ function costChart(track, chosen = null, size = FRAME) {
   const label = `${track.headline_label} against seconds per 1,000 forecasts`;
   const unstated = costs.length < points.length;
   const room = unstated ? { ...size, right: size.right + STRIP } : size;
-  const { chart, x, y } = frame(label, { label: "seconds per 1,000 forecasts (log)", ticks: decades(Math.min(...costs), Math.max(...costs)), log: true }, { label: `${track.headline_label} ${arrow(track.id, track.headline)}`, ticks: ticks(Math.min(...values), Math.max(...values)) }, room);
+  const { chart, x, y } = frame(label, { label: "seconds per 1,000 forecasts (log)", ticks: decades(Math.min(...costs), Math.max(...costs)), log: true }, { label: `${track.headline_label} ${arrow(track.id, track.headline)}`, ticks: ticks(Math.min(...values), Math.max(...values), size.height > 280 ? 8 : 5) }, room);
   chart.setAttribute("role", "group");
   const border = size.width - size.right - STRIP + 12, beside = (border + size.width) / 2;
   if (unstated) chart.append(svg("line", { class: "ideal", x1: border, x2: border, y1: size.top, y2: size.height - size.bottom }), chartText(beside, size.height - size.bottom + 16, "not stated", "middle"));
@@ -125,7 +125,7 @@ function histogram(label, groups) {
   if (!all.length) return el("p", {}, "No correct kernel yet.");
   const axis = octaves(Math.min(1, ...all), Math.max(1, ...all));
   const narrow = innerWidth < 640;
-  const width = narrow ? 380 : 720, row = 78, left = 112, right = 16, top = 22, bars = narrow ? 24 : 48;
+  const width = narrow ? 380 : 1100, row = 78, left = 112, right = 16, top = 22, bars = narrow ? 24 : 48;
   const low = Math.log2(axis[0]), high = Math.log2(axis[axis.length - 1]);
   const x = (value) => left + ((Math.log2(value) - low) / (high - low)) * (width - left - right);
   const bottom = top + groups.length * row, height = bottom + 40;

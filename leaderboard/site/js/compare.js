@@ -5,7 +5,7 @@ async function compareView(one, two) {
   if (entries.some((entry) => entry.part && entry.part !== CORE)) return missing("Entries that saw measured kernels are ranked on the leaderboard alone.");
   const title = `${entries[0].name} against ${entries[1].name}`;
   await loading(title, async () => {
-    await Promise.all([withScores("slices"), ...entries.map(entryData)]);
+    await Promise.all([withScores("slices"), problemTitles(), ...entries.map(entryData)]);
     return () => page(title, el("h1", {}, title), comparePicker(entries), legend(entries.map((entry) => entry.name)),
       verdictLine(entries), el("h2", {}, "Paired differences"),
       el("p", { class: "lead" }, `${entries[0].name} minus ${entries[1].name}. Both are scored in the same bootstrap draws, so the interval is that of the difference, from all ${whole(DATA.resamples)} draws for headlines, and ${whole(DATA.page_resamples)} for other metrics, which keeps this page small; kbench evaluate --compare takes all. The verdict is undecided where the interval contains zero. The better value is bold.`),
@@ -47,16 +47,16 @@ const VERDICTS = { better: "good", worse: "bad", undecided: "" };
 function differenceTable(entries) {
   const text = (s, ahead) => (ahead ? el("strong", {}, show(s.value, s.decimals)) : show(s.value, s.decimals));
   const columns = [
-    { id: "track", title: "Track", text: true, value: (row) => row.track.title },
-    { id: "metric", title: "Metric", text: true, value: (row) => row.metric, cell: (row) => el("span", { title: metricOf(row.track.id, row.metric).meaning }, `${metricOf(row.track.id, row.metric).label} ${arrow(row.track.id, row.metric)}`, row.metric === row.track.headline ? badge("headline") : null) },
-    { id: entries[0].id, title: entries[0].name, value: (row) => row.one.value, cell: (row) => text(row.one, row.ahead > 0) },
-    { id: entries[1].id, title: entries[1].name, value: (row) => row.two.value, cell: (row) => text(row.two, row.ahead < 0) },
+    { id: "track", title: "Track", text: true, wide: true, value: (row) => row.track.title },
+    { id: "metric", title: "Metric", text: true, long: true, value: (row) => row.metric, cell: (row) => el("span", { title: metricOf(row.track.id, row.metric).meaning }, `${metricOf(row.track.id, row.metric).label} ${arrow(row.track.id, row.metric)}`, row.metric === row.track.headline ? badge("headline") : null) },
+    { id: entries[0].id, title: entries[0].name, wide: true, value: (row) => row.one.value, cell: (row) => text(row.one, row.ahead > 0) },
+    { id: entries[1].id, title: entries[1].name, wide: true, value: (row) => row.two.value, cell: (row) => text(row.two, row.ahead < 0) },
     { id: "difference", title: "Difference", value: (row) => row.value, cell: (row) => signedText(row.value, row.one.decimals) },
-    { id: "interval", title: "95 % interval", value: (row) => row.low, cell: (row) => (none(row.low) ? "—" : `${signedText(row.low, row.one.decimals)} … ${signedText(row.high, row.one.decimals)}`) },
+    { id: "interval", title: "95 % interval", wide: true, value: (row) => row.low, cell: (row) => (none(row.low) ? "—" : `${signedText(row.low, row.one.decimals)} … ${signedText(row.high, row.one.decimals)}`) },
     { id: "verdict", title: "Verdict", text: true, value: (row) => row.verdict, cell: (row) => badge(row.verdict, VERDICTS[row.verdict]) },
   ];
   const order = differences(entries).map((row, i) => ({ ...row, i }));
-  return sortTable(`${entries[0].id}-against-${entries[1].id}`, "Paired differences", [{ id: "order", title: "#", value: (row) => row.i + 1 }, ...columns], order, { id: "order", down: false });
+  return sortTable(`${entries[0].id}-against-${entries[1].id}`, "Paired differences", [{ id: "order", title: "#", wide: true, value: (row) => row.i + 1 }, ...columns], order, { id: "order", down: false });
 }
 function problemDifferences(entries) {
   const second = new Map(entries[1].problems.map((row) => [row[0], row]));
@@ -66,8 +66,8 @@ function problemDifferences(entries) {
   const wins = rows.filter((row) => row.ahead > 0).length;
   const text = (value, ahead) => (ahead ? el("strong", {}, show(value)) : show(value));
   const columns = [
-    { id: "problem", title: "Problem", text: true, long: true, value: (row) => row.problem, cell: (row) => problemCell(row.problem) },
-    { id: "pairs", title: "Pairs", value: (row) => row.pairs },
+    { id: "problem", title: "Problem", text: true, long: true, value: (row) => problemTitle(row.problem), cell: (row) => problemCell(row.problem) },
+    { id: "pairs", title: "Pairs", wide: true, value: (row) => row.pairs },
     { id: entries[0].id, title: `${entries[0].name} skill`, value: (row) => row.one, cell: (row) => text(row.one, row.ahead > 0) },
     { id: entries[1].id, title: `${entries[1].name} skill`, value: (row) => row.two, cell: (row) => text(row.two, row.ahead < 0) },
     { id: "difference", title: "Difference", value: (row) => row.ahead, cell: (row) => el("span", { class: row.ahead > 0 ? "gain" : "loss" }, signedText(row.ahead)) },

@@ -3,7 +3,7 @@ async function entryView(id) {
   const entry = BY_ID.get(id);
   if (!entry) return missing(`No entry is called ${id}.`);
   await loading(entry.name, async () => {
-    await Promise.all([entryData(entry), entry.part ? withScores("slices") : null]);
+    await Promise.all([entryData(entry), problemTitles(), entry.part ? withScores("slices") : null]);
     return () => drawEntry(entry);
   });
 }
@@ -11,6 +11,11 @@ async function entryView(id) {
 async function entryData(entry) {
   if (!entry.curves) Object.assign(entry, await shard(`entry/${entry.id}`));
   return entry;
+}
+// What problems are called, where the site has pages of them.
+const TITLES = new Map();
+async function problemTitles() {
+  if (DATA.atlas && !TITLES.size) for (const one of await shard("problems")) TITLES.set(one.id, one.title);
 }
 function drawEntry(entry) {
   const overall = DATA.places.overall.find((candidate) => candidate.id === entry.id);
@@ -58,16 +63,17 @@ function reliabilityTable(entry) {
 }
 const binLabel = (number) => DATA.dataset.bins.find((row) => row.bin === number)?.label ?? String(number);
 const kernelCell = (problem, id) => (id ? (DATA.atlas ? link(kernelLink(problem, id), id, { class: "mono" }) : el("span", { class: "mono" }, id)) : "PyTorch");
-const problemCell = (id) => (DATA.atlas ? link(problemLink(id), words(id)) : words(id));
+const problemTitle = (id) => TITLES.get(id) ?? words(id);
+const problemCell = (id) => (DATA.atlas ? link(problemLink(id), problemTitle(id)) : problemTitle(id));
 function missTable(entry) {
   const columns = [
-    { id: "problem", title: "Problem", text: true, long: true, value: (row) => row.problem, cell: (row) => problemCell(row.problem) },
-    { id: "candidate", title: "Kernel", text: true, value: (row) => row.candidate, cell: (row) => kernelCell(row.problem, row.candidate) },
-    { id: "anchor", title: "Against", text: true, value: (row) => row.anchor, cell: (row) => kernelCell(row.problem, row.anchor) },
-    { id: "said", title: "Forecast", value: (row) => row.said, cell: (row) => `${binLabel(row.said)} (${percent(row.sure)})`, meaning: "The most probable bin and its probability" },
+    { id: "problem", title: "Problem", text: true, long: true, value: (row) => problemTitle(row.problem), cell: (row) => problemCell(row.problem) },
+    { id: "candidate", title: "Kernel", text: true, wide: true, value: (row) => row.candidate, cell: (row) => kernelCell(row.problem, row.candidate) },
+    { id: "anchor", title: "Against", text: true, wide: true, value: (row) => row.anchor, cell: (row) => kernelCell(row.problem, row.anchor) },
+    { id: "said", title: "Forecast", value: (row) => row.said, cell: (row) => el("span", { class: "said" }, `${binLabel(row.said)} (${percent(row.sure)})`), meaning: "The most probable bin and its probability" },
     { id: "speedup", title: "Measured", value: (row) => row.speedup, cell: (row) => times(row.speedup), meaning: "Measured speedup" },
-    { id: "given", title: "P(truth)", value: (row) => row.given, cell: (row) => percent(row.given), meaning: "Probability that the entry gave to the measured bin" },
-    { id: "rps", title: "RPS ↓", value: (row) => row.rps, cell: (row) => show(row.rps), better: "low", meaning: "Ranked probability score of this forecast" },
+    { id: "given", title: "P(truth)", wide: true, value: (row) => row.given, cell: (row) => percent(row.given), meaning: "Probability that the entry gave to the measured bin" },
+    { id: "rps", title: "RPS ↓", wide: true, value: (row) => row.rps, cell: (row) => show(row.rps), better: "low", meaning: "Ranked probability score of this forecast" },
   ];
   return sortTable(`${entry.id}-misses`, `Worst misses of ${entry.name}`, columns, entry.misses, { id: "rps", down: true });
 }
@@ -75,29 +81,29 @@ const PROBLEM_TRACK = { skill: "forecast", level_skill: "forecast", accuracy: "f
 const problemMetric = (name) => metricOf(PROBLEM_TRACK[name] || "rank", name) || { label: words(name), better: "high", meaning: "", decimals: 3 };
 function problemScores(entry) {
   const columns = [
-    { id: "problem", title: "Problem", text: true, long: true, value: (row) => row[0], cell: (row) => problemCell(row[0]) },
-    { id: "pairs", title: "Pairs", value: (row) => row[1] }, { id: "kernels", title: "Pool", value: (row) => row[2], meaning: "Correct kernels of the pool" },
-    ...entry.problem_metrics.map((name, i) => { const metric = problemMetric(name); return { id: name, title: `${metric.label}\u00a0${metric.better === "high" ? "↑" : "↓"}`, better: metric.better, meaning: metric.meaning, value: (row) => row[3 + i], cell: (row) => show(row[3 + i], metric.decimals) }; }),
+    { id: "problem", title: "Problem", text: true, long: true, value: (row) => problemTitle(row[0]), cell: (row) => problemCell(row[0]) },
+    { id: "pairs", title: "Pairs", wide: true, value: (row) => row[1] }, { id: "kernels", title: "Pool", wide: true, value: (row) => row[2], meaning: "Correct kernels of the pool" },
+    ...entry.problem_metrics.map((name, i) => { const metric = problemMetric(name); return { id: name, wide: !["skill", "spearman"].includes(name), title: `${metric.label}\u00a0${metric.better === "high" ? "↑" : "↓"}`, better: metric.better, meaning: metric.meaning, value: (row) => row[3 + i], cell: (row) => show(row[3 + i], metric.decimals) }; }),
   ];
   return sortTable(`${entry.id}-problems`, `${entry.name} by problem`, columns, entry.problems, { id: "skill", down: true });
 }
 function scoreTable(entries, key = "all") {
   const rows = DATA.tracks.flatMap((track) => track.metrics.map((metric) => ({ track, metric })));
   return region("Scores", el("table", {},
-    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Track"), el("th", { scope: "col" }, "Metric"), ...entries.map((entry) => el("th", { scope: "col", class: "num" }, entry.name)), el("th", { scope: "col", class: "num", title: "What a second measurement of the same kernels would score" }, "Ceiling"))),
+    el("thead", {}, el("tr", {}, el("th", { scope: "col", class: "wide" }, "Track"), el("th", { scope: "col" }, "Metric"), ...entries.map((entry) => el("th", { scope: "col", class: "num" }, entry.name)), el("th", { scope: "col", class: "num wide", title: "What a second measurement of the same kernels would score" }, "Ceiling"))),
     el("tbody", {}, ...rows.map(({ track, metric }) => {
       const found = entries.map((entry) => score(entry, track.id, metric, key));
       if (found.every((s) => !s || none(s.value))) return null;
       const ceiling = found.find((s) => s && !none(s.ceiling));
-      return el("tr", {}, el("td", {}, track.title), el("td", { title: metricOf(track.id, metric).meaning }, `${metricOf(track.id, metric).label} ${arrow(track.id, metric)} `, el("code", { class: "note" }, metric)),
-        ...found.map((s) => el("td", { class: "num" }, ...scoreText(s))), el("td", { class: "num" }, ceiling ? show(ceiling.ceiling, ceiling.decimals) : "—"));
+      return el("tr", {}, el("td", { class: "wide" }, track.title), el("td", { class: "long", title: metricOf(track.id, metric).meaning }, `${metricOf(track.id, metric).label} ${arrow(track.id, metric)} `, el("code", { class: "note wide" }, metric)),
+        ...found.map((s) => el("td", { class: "num" }, ...scoreText(s))), el("td", { class: "num wide" }, ceiling ? show(ceiling.ceiling, ceiling.decimals) : "—"));
     }).filter(Boolean))));
 }
 function sliceTable([entry]) {
   const keys = Object.keys(entry.scores).filter((key) => key !== "all" && !key.includes("&")).sort();
-  const head = DATA.tracks.map((track) => el("th", { scope: "col", class: "num" }, `${track.title}: ${track.headline_label}`));
+  const head = DATA.tracks.map((track, i) => el("th", { scope: "col", class: i ? "num wide" : "num" }, `${track.title}: ${track.headline_label}`));
   return region("Headlines by slice", el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Slice"), el("th", { scope: "col", class: "num" }, "Problems"), ...head)),
-    el("tbody", {}, ...keys.map((key) => el("tr", {}, el("td", {}, words(key).replace("=", " ")), el("td", { class: "num" }, whole(DATA.dataset.slices[key]?.pairs[1])), ...DATA.tracks.map((track) => el("td", { class: "num" }, ...scoreText(score(entry, track.id, track.headline, key)))))))));
+    el("tbody", {}, ...keys.map((key) => el("tr", {}, el("td", { class: "long" }, words(key).replace("=", " ")), el("td", { class: "num" }, whole(DATA.dataset.slices[key]?.pairs[1])), ...DATA.tracks.map((track, i) => el("td", { class: i ? "num wide" : "num" }, ...scoreText(score(entry, track.id, track.headline, key)))))))));
 }
 function compareForm(entry) {
   const others = WHOLE.filter((other) => other !== entry);

@@ -3,7 +3,7 @@ function homeView() {
   const { scope, counts } = DATA.dataset;
   const devices = Object.keys(counts.gpu || {}).length ? Object.keys(counts.gpu) : scope.gpus;
   const gpus = devices.filter((name) => !/ of \d+ SMs\)$/.test(name)), cut = devices.length - gpus.length;
-  const place = `${gpus.map((name) => name.replace("NVIDIA ", "")).join(", ") || "a GPU"}${cut ? ` and ${cut} partition${cut > 1 ? "s" : ""} of it` : ""}`;
+  const place = `${gpus.map((name) => device(name)).join(", ") || "a GPU"}${cut ? ` and ${cut} partition${cut > 1 ? "s" : ""} of it` : ""}`;
   const doors = [
     DATA.atlas && ["#/problems", "Problems", "What is computed, how fast it gets, and how the searches went."],
     DATA.atlas && ["#/kernels", "Kernels", "Filter, sort and search every kernel; read its source, its times and its ancestors."],
@@ -24,7 +24,7 @@ function standing() {
   const shown = ranked.slice(0, FIRST_PLACES);
   const overall = shown.map(({ entry }) => score(entry, OVERALL.id, OVERALL.headline, "all"));
   const range = { low: Math.min(0, ...overall.map((s) => s.low ?? s.value)), high: Math.max(...overall.map((s) => s.high ?? s.value)) };
-  const heads = [el("th", { scope: "col" }, "Surrogate"), el("th", { scope: "col", class: "num" }, "Overall\u00a0↑"), ...DATA.tracks.map((track) => el("th", { scope: "col", class: "num wide", title: track.question }, `${track.title}: ${track.headline_label}\u00a0${arrow(track.id, track.headline)}`))];
+  const heads = [el("th", { scope: "col" }, "Surrogate"), el("th", { scope: "col", class: "num" }, "Overall\u00a0↑", el("small", {}, OVERALL.scale)), ...DATA.tracks.map((track) => el("th", { scope: "col", class: "num wide", title: track.question }, `${track.title}\u00a0${arrow(track.id, track.headline)}`, el("small", {}, `${track.headline_label}: ${track.scale}`)))];
   const rows = shown.map(({ place, entry }, i) => el("tr", { "data-entry": entry.id },
     el("td", {}, el("span", { class: "rank" }, place.rank), " ", link(entryLink(entry.id), entry.name), badge(words(entry.kind), "kind"), entry.part === CORE ? badge("on core") : null),
     el("td", { class: "num" }, ...scoreText(overall[i]), intervalBar(overall[i], range)),
@@ -40,14 +40,14 @@ function records() {
   const latest = [...DATA.entries].sort((a, b) => b.created_at.localeCompare(a.created_at) || (place.get(a.id) ?? Infinity) - (place.get(b.id) ?? Infinity)).slice(0, 5);
   const entries = latest.map((entry) => el("li", {}, el("span", { class: "date" }, entry.created_at.slice(0, 10)), " ", link(entryLink(entry.id), entry.name), ` entered as ${words(entry.kind)}.`));
   const kernels = (DATA.records || []).map((one) => el("li", {}, el("span", { class: "date" }, one.date), " ", link(problemLink(one.problem_id), one.title), ": ",
-    link(kernelLink(one.problem_id, one.kernel_id), none(one.speedup_best) ? `${times(one.speedup)} the speed of eager PyTorch` : `${times(one.speedup_best)} the speed of the best reference`), `, in ${one.backend === "cuda" ? "CUDA" : "Triton"}.`));
+    link(kernelLink(one.problem_id, one.kernel_id), none(one.speedup_best) ? `${times(one.speedup)} the speed of eager PyTorch` : `${times(one.speedup_best)} the speed of the best reference`), `, in ${language(one.backend)}.`));
   return el("section", {}, el("h2", {}, "What is new"), el("div", { class: "cards" },
     kernels.length ? el("div", { class: "card" }, el("h3", {}, "Latest best kernels"), el("ul", { class: "news" }, ...kernels)) : null,
     entries.length ? el("div", { class: "card" }, el("h3", {}, "Latest entries"), el("ul", { class: "news" }, ...entries), el("p", {}, link("#/history", "Entries by date"))) : null));
 }
 function costPicker() {
   const holder = el("div", { class: "card broad" });
-  const size = innerWidth < 640 ? { ...FRAME, height: 300 } : { width: 760, height: 340, left: 60, right: 24, top: 16, bottom: 44 };
+  const size = innerWidth < 640 ? { ...FRAME, height: 300 } : { width: 1100, height: 400, left: 60, right: 24, top: 16, bottom: 44 };
   const draw = (track) => {
     buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.track === track.id)));
     holder.replaceChildren(costChart(track, null, size), el("p", {}, `${track.question} Bars are 95 % intervals; rings answered core alone; each dot opens its entry.`));
@@ -77,27 +77,27 @@ function historyView() {
   const track = DATA.tracks[0];
   const columns = [
     { id: "date", title: "Date", text: true, value: (entry) => entry.created_at.slice(0, 10) },
-    { id: "name", title: "Surrogate", text: true, value: (entry) => entry.name, cell: (entry) => link(entryLink(entry.id), entry.name) },
-    { id: "version", title: "Version", text: true, value: (entry) => entry.version },
-    { id: "kind", title: "Kind", text: true, value: (entry) => words(entry.kind) },
-    ...DATA.tracks.map((one) => ({ id: `${one.id}.${one.headline}`, title: `${one.title}: ${one.headline_label}\u00a0${arrow(one.id, one.headline)}`, meaning: metricOf(one.id, one.headline).meaning, better: metricOf(one.id, one.headline).better,
-      value: (entry) => score(entry, one.id, one.headline, "all")?.value ?? null, cell: (entry) => scoreText(score(entry, one.id, one.headline, "all"))[0] })),
+    { id: "name", title: "Surrogate", text: true, long: true, value: (entry) => entry.name, cell: (entry) => [link(entryLink(entry.id), entry.name), entry.part ? badge(`on ${PARTS.get(entry.part) ?? entry.part}`) : null] },
+    { id: "version", title: "Version", text: true, wide: true, value: (entry) => entry.version },
+    { id: "kind", title: "Kind", text: true, wide: true, value: (entry) => words(entry.kind) },
+    ...DATA.tracks.map((one, i) => ({ id: `${one.id}.${one.headline}`, wide: i > 0, title: `${one.title}: ${one.headline_label}\u00a0${arrow(one.id, one.headline)}`, meaning: metricOf(one.id, one.headline).meaning, better: metricOf(one.id, one.headline).better,
+      value: (entry) => score(entry, one.id, one.headline, entry.part || "all")?.value ?? null, cell: (entry) => scoreText(score(entry, one.id, one.headline, entry.part || "all"))[0] })),
   ];
   const dated = WHOLE.map((entry) => ({ entry, at: Date.parse(entry.created_at), value: track && score(entry, track.id, track.headline, "all")?.value })).filter((one) => one.at && !none(one.value)).sort((a, b) => a.at - b.at);
-  page("Entries by date", el("h1", {}, "Entries by date"), el("p", { class: "lead" }, "When each entry says it was made, and what it scores. All are scored on the same queries."),
+  page("Entries by date", el("h1", {}, "Entries by date"), el("p", { class: "lead" }, "When each entry says it was made, and what it scores on the queries that it answers: all, or the part beside its name."),
     track && new Set(dated.map((one) => one.at)).size > 1 ? el("div", { class: "card broad" }, el("h2", {}, `Best ${track.headline_label} so far`), bestSoFar(track, dated)) : null,
     sortTable("entries-by-date", "Entries by date", columns, DATA.entries, { id: "date", down: true }), seasons());
 }
 function seasons() {
   const found = DATA.dataset.seasons || [];
   const columns = [
-    { id: "season", title: "Season", text: true, value: (one) => one.name }, { id: "opened", title: "Opened", text: true, value: (one) => one.opened_at.slice(0, 10) },
+    { id: "season", title: "Season", text: true, value: (one) => one.name }, { id: "opened", title: "Opened", text: true, wide: true, value: (one) => one.opened_at.slice(0, 10) },
     { id: "state", title: "State", text: true, value: (one) => (one.closed_at ? `closed ${one.closed_at.slice(0, 10)}` : "open: not measured yet") },
-    { id: "gpu", title: "GPU", text: true, value: (one) => one.gpu }, { id: "kernels", title: "Kernels", value: (one) => one.kernels }, { id: "queries", title: "Queries", value: (one) => one.queries },
+    { id: "gpu", title: "GPU", text: true, wide: true, value: (one) => device(one.gpu) }, { id: "kernels", title: "Kernels", wide: true, value: (one) => one.kernels }, { id: "queries", title: "Queries", wide: true, value: (one) => one.queries },
     { id: "entries", title: "Entries", value: (one) => one.entries.length, meaning: "Forecasts that are frozen" },
   ];
-  const results = found.filter((one) => one.closed_at).map((one) => [el("h3", {}, `Results of ${one.name}`), sortTable(`season-${one.name}`, `Results of ${one.name}`, [{ id: "entry", title: "Entry", text: true, value: ([id]) => id, cell: ([id]) => (BY_ID.has(id) ? link(entryLink(id), id) : id) },
-    ...DATA.tracks.map((track) => ({ id: track.id, title: `${track.title}: ${track.headline_label}\u00a0${arrow(track.id, track.headline)}`, meaning: metricOf(track.id, track.headline).meaning, value: ([, scores]) => scores[track.id], cell: ([, scores]) => show(scores[track.id]) }))],
+  const results = found.filter((one) => one.closed_at).map((one) => [el("h3", {}, `Results of ${one.name}`), sortTable(`season-${one.name}`, `Results of ${one.name}`, [{ id: "entry", title: "Entry", text: true, value: ([id]) => BY_ID.get(id)?.name ?? id, cell: ([id]) => (BY_ID.has(id) ? link(entryLink(id), BY_ID.get(id).name) : id) },
+    ...DATA.tracks.map((track, i) => ({ id: track.id, wide: i > 0, title: `${track.title}: ${track.headline_label}\u00a0${arrow(track.id, track.headline)}`, meaning: metricOf(track.id, track.headline).meaning, value: ([, scores]) => scores[track.id], cell: ([, scores]) => show(scores[track.id]) }))],
   Object.entries(one.results), { id: DATA.tracks[0].id, down: true })]);
   return found.length ? [el("h2", {}, "Seasons"), el("p", { class: "lead" }, "Kernels that nobody had measured when the forecasts were made. Their labels cannot have been copied."), sortTable("seasons", "Seasons", columns, found, { id: "opened", down: true }), results] : null;
 }

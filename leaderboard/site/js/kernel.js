@@ -32,9 +32,9 @@ function ancestors(data, row) {
 function drawKernel(data, rows, forecasts) {
   const row = rows[0], id = row.problem, chain = ancestors(data, row);
   const children = data.rows.filter((one) => one.parent_id === row.kernel_id && one.gpu === row.gpu);
-  page(`Kernel ${row.kernel_id.slice(0, 12)}`, el("p", { class: "crumbs" }, link("#/problems", "Problems"), " › ", link(problemLink(id), data.problem.title), " › ", "kernel"),
-    el("h1", {}, "Kernel ", el("span", { class: "mono" }, row.kernel_id.slice(0, 12)), badge(row.backend), badge(words(row.status), row.status === "ok" ? "good" : "bad")),
-    el("p", { class: "lead" }, `${data.problem.title}. ${row.status === "ok" ? `${times(row.speedup)} the speed of eager PyTorch on ${row.gpu}` : `Failed: ${words(row.status)}`}, written by ${row.model || row.proposer}, found by ${words(row.search_method)} at step ${row.step}.`),
+  page(`${data.problem.title}, kernel ${row.kernel_id.slice(0, 12)}`, el("p", { class: "crumbs" }, link("#/problems", "Problems"), " › ", link(problemLink(id), data.problem.title), " › ", "kernel"),
+    el("h1", {}, `${data.problem.title} `, el("span", { class: "mono" }, row.kernel_id.slice(0, 12)), badge(language(row.backend)), badge(words(row.status), row.status === "ok" ? "good" : "bad")),
+    el("p", { class: "lead" }, `${row.status === "ok" ? `${times(row.speedup)} the speed of eager PyTorch on ${row.gpu}` : `Failed: ${words(row.status)}`}, written by ${row.model || row.proposer}, found by ${words(row.search_method)} at step ${row.step}.`),
     takeAway(row), tiles([none(row.speedup_best) ? null : [times(row.speedup_best), "over the best reference"], [times(row.speedup), "over eager PyTorch"], [micro(row.runtime_us), "mean runtime"], [percent(row.roofline), "of the roofline"], [whole(row.registers), "registers"], [none(row.spill_bytes) ? "—" : `${whole(row.spill_bytes)} B`, "spilled"], [none(row.shared_bytes) ? "—" : `${whole(row.shared_bytes)} B`, "shared memory"]].filter(Boolean)),
     row.error ? [el("h2", {}, "Error"), el("pre", { class: "wrap", tabindex: "0" }, row.error)] : null,
     row.status === "ok" ? [el("h2", {}, "Compared with the others"), peers(data, row)] : null,
@@ -47,7 +47,7 @@ function drawKernel(data, rows, forecasts) {
 function takeAway(row) {
   const file = `${row.kernel_id.slice(0, 12)}.py`;
   return el("div", { class: "take" }, el("button", { type: "button", class: "primary", on: { click: () => save(file, "text/x-python", row.source) } }, "Download"),
-    el("div", { class: "code" }, el("pre", { tabindex: "0" }, `kbench measure ${file} --problem ${row.problem}`)), el("p", { class: "note" }, "A machine wrote this program: kbench runs it in a sandbox; elsewhere use one of your own."));
+    el("div", { class: "code" }, el("pre", { class: "wrap", tabindex: "0" }, `kbench measure ${file} --problem ${row.problem}`)), el("p", { class: "note" }, "A machine wrote this program: kbench runs it in a sandbox; elsewhere use one of your own."));
 }
 // What sets a kernel apart from the other correct kernels of its problem, backend and GPU.
 function peers(data, row) {
@@ -56,7 +56,7 @@ function peers(data, row) {
   const bytes = (value) => (none(value) ? "—" : `${whole(value)} B`);
   const lines = [["speedup", "Speedup", times], ["roofline", "Of roofline", percent], ["runtime_us", "Runtime", micro], ["registers", "Registers", whole], ["spill_bytes", "Spilled", bytes], ["shared_bytes", "Shared memory", bytes]];
   const faster = others.filter((one) => pace(one, row) > 1).length;
-  return el("div", {}, el("p", { class: "lead" }, `Place ${faster + 1} of ${others.length + 1} correct ${row.backend} kernels of this problem on ${row.gpu}.${Object.entries(data.baselines[row.gpu] || {}).map(([name, at]) => ` ${times(row.speedup / at)} the speed of ${name}.`).join("")}`),
+  return el("div", {}, el("p", { class: "lead" }, `Place ${faster + 1} of ${others.length + 1} correct ${language(row.backend)} kernels of this problem on ${row.gpu}.${Object.entries(data.baselines[row.gpu] || {}).map(([name, at]) => ` ${times(row.speedup / at)} the speed of ${name}.`).join("")}`),
     others.length ? region("Compared with the others", el("table", {}, el("thead", {}, el("tr", {}, ...["Figure", "This kernel", "Median of the others"].map((title, i) => el("th", { scope: "col", class: i ? "num" : null }, title)))),
       el("tbody", {}, ...lines.map(([name, title, format]) => el("tr", {}, el("th", { scope: "row" }, title), el("td", { class: "num" }, format(row[name])), el("td", { class: "num" }, format(middle(name)))))))) : null);
 }
@@ -67,27 +67,29 @@ function gainText(ratio) {
   if (none(ratio)) return el("span", { class: "note" }, "no comparison");
   return el("span", { class: ratio >= 1 ? "gain" : "loss" }, ratio >= 1 ? `${times(ratio)} faster` : `${times(1 / ratio)} slower`);
 }
+// What was changed, by whoever wrote it; the dataset keeps its first 300 letters.
+const editText = ({ edit }) => (edit ? `: ${edit}${edit.length < 300 ? "" : "…"}` : "");
 function lineage(data, chain, children) {
   const first = chain[0];
   const items = [el("li", {}, link(kernelLink(first.problem, first.kernel_id), first.kernel_id.slice(0, 12), { class: "mono" }), ` started the line: ${times(first.speedup)}, step ${first.step} of ${words(first.search_method)}.`)];
   for (let i = 1; i < chain.length; i++) {
     const [parent, child] = [chain[i - 1], chain[i]];
-    items.push(el("li", {}, link(kernelLink(child.problem, child.kernel_id), child.kernel_id.slice(0, 12), { class: "mono" }), ` step ${child.step}: ${times(child.speedup)}, `, gainText(gain(parent, child)), ` than its parent${child.edit ? `: ${child.edit}` : ""}`,
+    items.push(el("li", {}, link(kernelLink(child.problem, child.kernel_id), child.kernel_id.slice(0, 12), { class: "mono" }), ` step ${child.step}: ${times(child.speedup)}, `, gainText(gain(parent, child)), ` than its parent${editText(child)}`,
       el("details", { open: i === chain.length - 1 }, el("summary", {}, "Difference from its parent"), diffBlock(parent.source, child.source, `Difference of ${child.kernel_id.slice(0, 12)} from its parent`))));
   }
   const next = [...children].sort((a, b) => (gain(chain.at(-1), b) ?? 0) - (gain(chain.at(-1), a) ?? 0));
   return el("div", {}, chain.length === 1 ? el("p", {}, "It has no parent: it was proposed from scratch.") : null, chain.length > 1 ? el("ol", { class: "lineage" }, ...items) : null,
-    next.length ? el("details", {}, el("summary", {}, `${next.length} kernel${next.length > 1 ? "s" : ""} made from it`), el("ul", {}, ...next.slice(0, 30).map((child) => el("li", {}, link(kernelLink(child.problem, child.kernel_id), child.kernel_id.slice(0, 12), { class: "mono" }), ` ${words(child.status)}, `, gainText(gain(data.parent(child), child)), child.edit ? `: ${child.edit}` : "")))) : null);
+    next.length ? el("details", {}, el("summary", {}, `${next.length} kernel${next.length > 1 ? "s" : ""} made from it`), el("ul", {}, ...next.slice(0, 30).map((child) => el("li", {}, link(kernelLink(child.problem, child.kernel_id), child.kernel_id.slice(0, 12), { class: "mono" }), ` ${words(child.status)}, `, gainText(gain(data.parent(child), child)), editText(child))))) : null);
 }
 function measuredTable(row) {
   const interval = (low, high, format) => (none(low) ? null : el("span", { class: "range" }, ` [${format(low)}, ${format(high)}]`));
   const columns = [
-    { id: "workload", title: "Workload", text: true, value: (one) => one.workload }, { id: "status", title: "Status", text: true, value: (one) => one.status, cell: (one) => words(one.status) },
+    { id: "workload", title: "Workload", text: true, value: (one) => one.workload }, { id: "status", title: "Status", text: true, wide: true, value: (one) => one.status, cell: (one) => words(one.status) },
     { id: "runtime_us", title: "Runtime", better: "low", value: (one) => one.runtime_us, cell: (one) => [micro(one.runtime_us), interval(one.runtime_low_us, one.runtime_high_us, micro)] },
     { id: "speedup", title: "Speedup", value: (one) => one.speedup, cell: (one) => [times(one.speedup), interval(one.speedup_low, one.speedup_high, times)] },
-    { id: "roofline_us", title: "Roofline", value: (one) => one.roofline_us, cell: (one) => micro(one.roofline_us), meaning: "All inputs and outputs at the measured copy bandwidth, or the arithmetic at measured rates" },
-    { id: "share", title: "Of roofline", value: (one) => (one.roofline_us && one.runtime_us ? one.roofline_us / one.runtime_us : null), cell: (one) => percent(one.roofline_us && one.runtime_us ? one.roofline_us / one.runtime_us : null) },
-    { id: "max_abs_error", title: "Largest error", better: "low", value: (one) => one.max_abs_error, cell: (one) => (none(one.max_abs_error) ? "—" : one.max_abs_error === 0 ? "0" : one.max_abs_error.toExponential(1)) },
+    { id: "roofline_us", title: "Roofline", wide: true, value: (one) => one.roofline_us, cell: (one) => micro(one.roofline_us), meaning: "All inputs and outputs at the measured copy bandwidth, or the arithmetic at measured rates" },
+    { id: "share", title: "Of roofline", wide: true, value: (one) => (one.roofline_us && one.runtime_us ? one.roofline_us / one.runtime_us : null), cell: (one) => percent(one.roofline_us && one.runtime_us ? one.roofline_us / one.runtime_us : null) },
+    { id: "max_abs_error", title: "Largest error", wide: true, better: "low", value: (one) => one.max_abs_error, cell: (one) => (none(one.max_abs_error) ? "—" : one.max_abs_error === 0 ? "0" : one.max_abs_error.toExponential(1)) },
   ];
   const launched = row.measured.filter((one) => one.launches?.length);
   const counted = row.measured.filter((one) => one.counted);

@@ -13,11 +13,11 @@ function drawProblems(found, asked) {
     { id: "ahead", title: "Best over best reference", value: (row) => row.best_ahead, cell: (row) => (row.best_id && !none(row.best_ahead) ? link(kernelLink(row.id, row.best_id), times(row.best_ahead)) : "—"), meaning: "The time of the best reference (eager PyTorch, torch.compile or the vendor's library) over the best kernel's; workloads below 10 µs are left out" },
     { id: "best", title: "Best over eager", value: (row) => row.best, cell: (row) => (row.best_id ? link(kernelLink(row.id, row.best_id), times(row.best)) : "—"), meaning: "Of correct kernels, over eager PyTorch; opens the kernel" },
     { id: "roofline", title: "Of roofline", value: (row) => row.roofline, cell: (row) => percent(row.roofline), meaning: "The roofline over the best kernel's time, geometric mean over workloads that are not launch-bound" },
-    { id: "backend", title: "By", text: true, value: (row) => row.best_backend },
-    { id: "kernels", title: "Kernels", value: (row) => row.kernels, cell: (row) => whole(row.kernels) },
-    { id: "correct", title: "Correct", value: (row) => row.correct, cell: (row) => percent(row.correct), meaning: "Share of kernels that compile, run and answer correctly" },
-    { id: "median", title: "Median over eager", value: (row) => row.median, cell: (row) => times(row.median), meaning: "Of correct kernels, over eager PyTorch" },
-    { id: "family", title: "Family", text: true, value: (row) => row.family, cell: (row) => words(row.family) },
+    { id: "backend", title: "In", text: true, wide: true, value: (row) => row.best_backend, cell: (row) => (row.best_backend ? language(row.best_backend) : "—"), meaning: "The language of the best kernel" },
+    { id: "kernels", title: "Kernels", wide: true, value: (row) => row.kernels, cell: (row) => whole(row.kernels) },
+    { id: "correct", title: "Correct", wide: true, value: (row) => row.correct, cell: (row) => percent(row.correct), meaning: "Share of kernels that compile, run and answer correctly" },
+    { id: "median", title: "Median over eager", wide: true, value: (row) => row.median, cell: (row) => times(row.median), meaning: "Of correct kernels, over eager PyTorch" },
+    { id: "family", title: "Family", text: true, wide: true, value: (row) => row.family, cell: (row) => words(row.family) },
   ];
   const holder = el("div");
   const family = el("select", { "data-facet": "family", on: { change: () => draw() } }, option("", "all"), ...families.map((name) => option(name, words(name))));
@@ -73,7 +73,7 @@ function drawProblem(data) {
 }
 function champion(data, row) {
   const at = kernelLink(row.problem, row.kernel_id);
-  return el("p", { class: "answer" }, "Best: ", link(at, row.kernel_id.slice(0, 12), { class: "mono" }), `, ${row.backend}, ${times(row.speedup)} the speed of eager PyTorch on ${row.gpu} (95 % interval ${times(row.speedup_low)}–${times(row.speedup_high)}), ${Object.entries(data.baselines[row.gpu] || {}).map(([name, speed]) => `${times(row.speedup / speed)} ${name}, `).join("")}found by ${words(row.search_method)} at step ${row.step}. `, link(at, "See why"), ".");
+  return el("p", { class: "answer" }, "Best: ", link(at, row.kernel_id.slice(0, 12), { class: "mono" }), `, ${language(row.backend)}, ${times(row.speedup)} the speed of eager PyTorch on ${row.gpu} (95 % interval ${times(row.speedup_low)}–${times(row.speedup_high)}), ${Object.entries(data.baselines[row.gpu] || {}).map(([name, speed]) => `${times(row.speedup / speed)} ${name}, `).join("")}found by ${words(row.search_method)} at step ${row.step}. `, link(at, "See why"), ".");
 }
 // Its time on each workload beside what PyTorch, its compiler and the vendor's library take.
 const REFERENCES = [["reference_us", "Eager PyTorch"], ["compiled_us", "torch.compile"], ["vendor_us", "Vendor"]];
@@ -84,10 +84,10 @@ function referenceTable(data, row) {
   const ahead = (one) => (one.runtime_us && isFinite(best(one.workload)) ? best(one.workload) / one.runtime_us : null);
   const columns = [
     { id: "workload", title: "Workload", text: true, value: (one) => one.workload },
-    ...shown.map(([column, title]) => ({ id: column, title, better: "low", value: (one) => references.get(one.workload)?.[column] ?? null, cell: (one) => micro(references.get(one.workload)?.[column]) })),
+    ...shown.map(([column, title]) => ({ id: column, title, wide: shown.length > 1, better: "low", value: (one) => references.get(one.workload)?.[column] ?? null, cell: (one) => micro(references.get(one.workload)?.[column]) })),
     { id: "runtime_us", title: "Best kernel", better: "low", value: (one) => one.runtime_us, cell: (one) => micro(one.runtime_us) },
-    { id: "ahead", title: "Over best reference", value: ahead, cell: (one) => times(ahead(one)), meaning: "The least of the references' times over the kernel's" },
-    { id: "roofline_us", title: "Roofline", better: "low", value: (one) => one.roofline_us, cell: (one) => micro(one.roofline_us), meaning: "All inputs and outputs at the measured copy bandwidth, or the arithmetic at measured rates" },
+    { id: "ahead", title: shown.length > 1 ? "Over best reference" : `Over ${shown[0]?.[1] ?? "reference"}`, value: ahead, cell: (one) => times(ahead(one)), meaning: "The least of the references' times over the kernel's" },
+    { id: "roofline_us", title: "Roofline", wide: true, better: "low", value: (one) => one.roofline_us, cell: (one) => micro(one.roofline_us), meaning: "All inputs and outputs at the measured copy bandwidth, or the arithmetic at measured rates" },
   ];
   return sortTable(`${row.problem}-references`, "Against the references", columns, row.measured, { id: "workload", down: false });
 }
@@ -96,8 +96,8 @@ function speedupGroups(correct, baselines) {
   const groups = new Map();
   const gpus = new Set(correct.map((row) => row.gpu));
   for (const row of correct) {
-    const note = gpus.size > 1 ? row.gpu.replace("NVIDIA ", "").replace(/^.*\((.*)\)$/, "$1") : "", name = `${row.backend} ${note}`;
-    if (!groups.has(name)) groups.set(name, { name: row.backend, gpu: row.gpu, note, style: row.backend === "cuda" ? "one" : "two", values: [], marks: Object.entries(baselines[row.gpu] || {}).map(([text, at]) => ({ name: text, at })) });
+    const note = gpus.size > 1 ? device(row.gpu).replace(/^.*\((.*)\)$/, "$1") : "", name = `${row.backend} ${note}`;
+    if (!groups.has(name)) groups.set(name, { name: language(row.backend), gpu: row.gpu, note, style: row.backend === "cuda" ? "one" : "two", values: [], marks: Object.entries(baselines[row.gpu] || {}).map(([text, at]) => ({ name: text, at })) });
     groups.get(name).values.push(row.speedup);
   }
   const isMain = ({ gpu }) => Number(gpu === DATA.main_gpu);
@@ -106,15 +106,14 @@ function speedupGroups(correct, baselines) {
 function bestTable(problem, rows) {
   const columns = [
     { id: "kernel_id", title: "Kernel", text: true, value: (row) => row.kernel_id, cell: (row) => link(kernelLink(problem.problem_id, row.kernel_id), row.kernel_id.slice(0, 12), { class: "mono" }) },
-    { id: "backend", title: "Backend", text: true, value: (row) => row.backend },
-    { id: "gpu", title: "GPU", text: true, value: (row) => row.gpu, cell: (row) => row.gpu.replace("NVIDIA ", "") },
+    { id: "backend", title: "In", text: true, wide: true, value: (row) => row.backend, cell: (row) => language(row.backend) },
     { id: "runtime_us", title: "Runtime", better: "low", value: (row) => row.runtime_us, cell: (row) => [micro(row.runtime_us), el("span", { class: "range" }, ` [${micro(row.runtime_low_us)}, ${micro(row.runtime_high_us)}]`)], meaning: "Geometric mean over workloads; two kernels are compared by it, because a speedup also holds the noise of its reference" },
-    { id: "speedup_best", title: "Over best reference", value: (row) => row.speedup_best, cell: (row) => times(row.speedup_best), meaning: "Geometric mean over workloads; those below 10 µs are left out" },
-    { id: "speedup", title: "Over eager", value: (row) => row.speedup, cell: (row) => [times(row.speedup), el("span", { class: "range" }, ` [${times(row.speedup_low)}, ${times(row.speedup_high)}]`)] },
-    { id: "roofline", title: "Of roofline", value: (row) => row.roofline, cell: (row) => percent(row.roofline), meaning: "The roofline over the measured time, geometric mean over workloads that are not launch-bound" },
-    { id: "registers", title: "Registers", value: (row) => row.registers }, { id: "spill_bytes", title: "Spills (B)", value: (row) => row.spill_bytes },
-    { id: "search_method", title: "Found by", text: true, value: (row) => row.search_method, cell: (row) => words(row.search_method) },
-    { id: "proposer", title: "Written by", text: true, value: (row) => row.model || row.proposer },
+    ...(rows.every((row) => none(row.speedup_best)) ? [] : [{ id: "speedup_best", title: "Over best reference", value: (row) => row.speedup_best, cell: (row) => times(row.speedup_best), meaning: "Geometric mean over workloads; those below 10 µs are left out" }]),
+    { id: "speedup", title: "Over eager", wide: rows.some((row) => !none(row.speedup_best)), value: (row) => row.speedup, cell: (row) => [times(row.speedup), el("span", { class: "range" }, ` [${times(row.speedup_low)}, ${times(row.speedup_high)}]`)] },
+    { id: "roofline", title: "Of roofline", wide: true, value: (row) => row.roofline, cell: (row) => percent(row.roofline), meaning: "The roofline over the measured time, geometric mean over workloads that are not launch-bound" },
+    { id: "registers", title: "Registers", wide: true, value: (row) => row.registers }, { id: "spill_bytes", title: "Spills (B)", wide: true, value: (row) => row.spill_bytes },
+    { id: "search_method", title: "Found by", text: true, wide: true, value: (row) => row.search_method, cell: (row) => words(row.search_method) },
+    { id: "proposer", title: "Written by", text: true, wide: true, value: (row) => row.model || row.proposer },
   ];
   return sortTable(`${problem.problem_id}-best`, "Best kernels", columns, rows, rows.some((row) => row.runtime_us) ? { id: "runtime_us", down: false } : { id: "speedup", down: true }, "No correct kernel yet.");
 }
@@ -131,7 +130,7 @@ function trajectories(measured) {
   if (!methods.size) return el("p", {}, "No run found a correct kernel.");
   const lists = [...methods].sort().map(([name, of]) => ({ name: `${words(name)} (${of.length} run${of.length > 1 ? "s" : ""})`, points: envelope(of) }));
   const all = lists.flatMap((list) => list.points);
-  const size = { width: innerWidth < 640 ? 380 : 720, height: 280, left: 60, right: 16, top: 12, bottom: 40 };
+  const size = { width: innerWidth < 640 ? 380 : 1100, height: innerWidth < 640 ? 280 : 320, left: 60, right: 16, top: 12, bottom: 40 };
   const chart = lineChart("Best speedup so far by kernels measured", lists, { label: "kernels measured in a run", ticks: ticks(1, Math.max(2, ...all.map((p) => p[0]))) }, { label: "best speedup so far (log)", ticks: octaves(Math.min(...all.map((p) => p[1])), Math.max(...all.map((p) => p[1]))), log: true, format: octave }, { steps: true, size });
   return el("div", { class: "card broad" }, legend(lists.map((list) => list.name)), chart, el("p", {}, "The best of a method's runs after so many kernels each, over eager PyTorch."));
 }
@@ -143,8 +142,9 @@ function envelope(runs) {
   }
   return points;
 }
+const SHAPES = ["Workload", "Inputs", "Outputs", "Work", "Least traffic"];
 function workloadTable(problem) {
   if (!problem.workloads.length) return el("p", {}, "This corpus does not describe the workloads.");
-  return region("Workloads", el("table", {}, el("caption", { class: "unseen" }, "Workloads"), el("thead", {}, el("tr", {}, ...["Workload", "Inputs", "Outputs", "Work", "Least traffic"].map((title) => el("th", { scope: "col" }, title)))),
-    el("tbody", {}, ...problem.workloads.map((workload) => el("tr", {}, ...[workload.name, workload.inputs.join("; "), workload.outputs.join("; "), scale(workload.flops, "FLOP"), scale(workload.min_bytes, "B")].map((text, i) => el("td", { class: i === 1 || i === 2 ? "mono wrap" : null }, text)))))));
+  return region("Workloads", el("table", { class: "stacked" }, el("caption", { class: "unseen" }, "Workloads"), el("thead", {}, el("tr", {}, ...SHAPES.map((title) => el("th", { scope: "col" }, title)))),
+    el("tbody", {}, ...problem.workloads.map((workload) => el("tr", {}, ...[workload.name, workload.inputs.join("; "), workload.outputs.join("; "), scale(workload.flops, "FLOP"), scale(workload.min_bytes, "B")].map((text, i) => el("td", { class: i === 1 || i === 2 ? "mono wrap" : null, "data-head": SHAPES[i] }, text)))))));
 }

@@ -234,7 +234,10 @@ def test_a_restarted_process_is_fitted_again_to_training(corpus: Corpus, questio
         ("x = 1", "defines no class with a method forecast"),
         ("surrogate = 3", "must have forecast"),
         ("class A:\n    inputs = 'everything'\n    def forecast(self, queries): return []", "inputs 'everything'"),
-        ("class A:\n    def __init__(self, size): pass\n    def forecast(self, queries): return []", "does not take"),
+        (
+            "class A:\n    def __init__(self, size): pass\n    def forecast(self, queries): return []",
+            "with no arguments",
+        ),
         ("import os; os._exit(7)", "exit code 7"),
         ("x = 1\nraise RuntimeError('no weights')", r"no weights at broken\.py:2; log: .*log$"),
     ],

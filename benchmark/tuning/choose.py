@@ -8,9 +8,11 @@ configurations like it. Nothing is chosen where no shape that was measured in fu
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -167,8 +169,18 @@ class View:
         near, toward = _nearness(at, at) + MEAN, _nearness(at, self.new[None])[:, 0] + MEAN
         same = (shape[:, None] == shape) & partial[shape]
         system = like[np.ix_(config, config)] * near[np.ix_(shape, shape)] + LEVEL * same + NOISE * np.eye(len(shape))
-        weights = np.linalg.solve(system, costs[shape, config])
+        # Compilers may hold every core, and threads that wait for one another then take a second.
+        with _threads().limit(limits=1, user_api="blas"):
+            weights = np.linalg.solve(system, costs[shape, config])
         return np.asarray((like[:, config] * toward[shape]) @ weights)
+
+
+@functools.cache
+def _threads() -> Any:
+    """Threads of the libraries that are loaded; looking for them takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _around(at: Floats, new: Floats) -> bool:

@@ -129,10 +129,11 @@ class Contest:
 
         Entries that are the same in every draw count once: three constants are one and the same rival to others.
         """
-        first = ~np.triu(self._verdicts.alike, 1).any(axis=0)
+        first = np.logical_not(np.triu(self._verdicts.alike, 1).any(axis=0))
         apart, surely = (each[np.ix_(first, first)] for each in (self._verdicts.apart, self._verdicts.surely))
         pairs = int(apart.sum()) // 2
-        entries = [one for one, kept in zip(self._headlines.values(), first.tolist(), strict=True) if kept]
+        everyone = list(self._headlines.values())
+        entries = [everyone[at] for at in np.flatnonzero(first)]
         if pairs <= SAMPLED_PAIRS:
             # Not all combinations: thousands of entries may answer alike.
             chosen = np.argwhere(np.triu(apart)).tolist()

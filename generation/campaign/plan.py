@@ -187,7 +187,10 @@ def single_run(
         seed=seed, filter=guide, budget=parse_budget(budget), **{**defaults_for(proposer), **more},
     )  # fmt: skip
     # Written and read, so that amounts are checked as those of a log are.
-    return settings_from_json(settings.to_json(), "settings")
+    try:
+        return settings_from_json(settings.to_json(), "settings")
+    except DataError as error:
+        raise UserError(str(error).removeprefix("settings.")) from None
 
 
 def _executor(options: SimpleNamespace, runs: Sequence[RunSettings]) -> Executor:

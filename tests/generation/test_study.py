@@ -344,6 +344,8 @@ def test_a_search_from_python_checks_names_as_the_command_does(corpus: Path) -> 
         kbench.search(PROBLEM, "triton", made_up_pools, recorded=corpus)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="unknown proposer 'pol'; did you mean 'pool'"):
         kbench.search(PROBLEM, "triton", proposer="pol", recorded=corpus)
+    with pytest.raises(UserError, match=r"^seeds is 0; it must be at least 1"):
+        kbench.search(PROBLEM, "triton", seeds=0, recorded=corpus)
     with pytest.raises(UserError, match="draw is 8 and changes nothing without surrogate"):
         kbench.search(PROBLEM, "triton", draw=8, recorded=corpus)
 

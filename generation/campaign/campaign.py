@@ -53,7 +53,7 @@ class Totals:
 
     def __str__(self) -> str:
         them = "the search" if self.searches == 1 else f"the {self.searches} searches"
-        ends = ", ".join(end if self.searches == 1 else f"{count} {end}" for end, count in self.ends.items())
+        ends = ", ".join(end if self.searches == 1 else f"{end}: {count}" for end, count in self.ends.items())
         best = f"{self.best:.2f}x" if self.best else "-"
         return f"{them} in all: {counted(self.measured, 'kernel')}, best {best}; {ends}"
 

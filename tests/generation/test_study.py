@@ -356,7 +356,7 @@ def test_the_methods_of_a_campaign_are_compared_from_its_log(tmp_path: Path, how
         methods=("random", "evolve", "evolve+surrogate"), random_seeds=range(10), budget=Budget(measurements=16),
     )  # fmt: skip
     runs, _ = runs_of(spec)
-    drive(tmp_path / "run", runs, how)
+    assert str(drive(tmp_path / "run", runs, how).totals).endswith("x; budget spent: 30")
     result = CliRunner().invoke(
         generate, ["study", str(tmp_path / "run"), "--out", str(tmp_path / "study")], standalone_mode=False
     )

@@ -59,6 +59,8 @@ def search(
     """
     if not isinstance(method, str):
         raise UserError(f"method is {method!r:.80}; give a name, or a file with a Method as 'path/to/file.py[:NAME]'")
+    if surrogate is None and draw != 4:
+        raise UserError(f"draw is {draw!r} and changes nothing without surrogate; leave it out, or name a surrogate")
     checked(proposer)
     settings = single_run(
         problem, backend, method, str(budget), proposer=proposer if recorded is None else POOL, seed=seed,

@@ -17,25 +17,27 @@ from pathlib import Path
 import click
 import numpy as np
 import numpy.typing as npt
+from click.core import ParameterSource
 
 from kbench.benchmark.metrics.bootstrap import LEVEL, interval_level
 from kbench.benchmark.questions.build import TRAIN_SPLITS
 from kbench.benchmark.questions.render import gpu_facts
 from kbench.benchmark.surrogates.resolve import locate
 from kbench.generation.campaign.campaign import Campaign, Drive, counted, failed_forecasts
+from kbench.generation.campaign.status import recorded_runs
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.log import LogEntry
+from kbench.generation.log import LogEntry, found_files, read_environments
 from kbench.generation.proposers.pool import RecordedPool, pools_in
-from kbench.generation.search.action import IDLE_STEPS
+from kbench.generation.search.action import NOTHING_NEW
 from kbench.generation.search.guide import ONLINE, guide_named
 from kbench.generation.search.methods.catalogue import SEARCHES, filter_of, searchable
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import SURROGATE, Budget, FilterSettings, RunSettings, in_file
-from kbench.generation.search.state import Node
+from kbench.generation.search.state import Node, RunState
 from kbench.loaders.options import CorpusPath, echo_json, json_option, out_option
-from kbench.schemas import UserError
+from kbench.schemas import UnknownNameError, UserError
 
 METHODS = ("random", "hill_climb", "evolve", "puct", "bayes", "random+surrogate", "evolve+surrogate")
 DRAWS = 2000
@@ -55,8 +57,10 @@ POINTS = "points.csv"
 Floats = npt.NDArray[np.float64]
 
 
-@click.command("study", short_help="Replay every method on recorded pools.")
-@click.argument("corpus", type=CorpusPath(exists=True, path_type=Path))
+@click.command("study", short_help="Compare methods: replayed on recorded pools, or in run folders.")
+@click.argument(
+    "places", metavar="CORPUS|RUN...", nargs=-1, required=True, type=CorpusPath(exists=True, path_type=Path)
+)
 @out_option("New folder for points.csv, searches.csv, table.md, plot.png.", required=True)
 @click.option("--seeds", type=AT_LEAST_1, default=20, show_default=True, help="Searches per method and pool.")
 @click.option("--budget", type=AT_LEAST_1, default=16, show_default=True, help="Measurements per search.")
@@ -75,23 +79,35 @@ Floats = npt.NDArray[np.float64]
 )
 @json_option
 def command(
-    corpus: Path, out: Path, seeds: int, budget: int, least: int, pools: int, problems: tuple[str, ...],
+    places: tuple[Path, ...], out: Path, seeds: int, budget: int, least: int, pools: int, problems: tuple[str, ...],
     backends: tuple[str, ...], split: str | None, methods: str | None, unsure_share: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Replay methods on recorded pools: best speedup found against measurements spent.
 
     CORPUS is a folder, or the word shipped. Fresh draws are kernels recorded without a parent. Imported parameter
     spaces are searched by their parameters. Files are written when all pools are done; a stopped study keeps nothing.
+
+    Run folders are compared as they are: the searches in their logs, and nothing is replayed.
     """
     if (out / POINTS).exists():
         raise UserError(f"--out {str(out)!r} holds a study already; name a new folder, or remove that one")
-    names = METHODS if methods is None else methods.split(",")
-    for name in names:
-        parts_of(name)
-    result = study(
-        pools_in(corpus, least, pools, problems, backends, split), methods=names, seeds=seeds, budget=budget,
-        unsure_share=unsure_share, report=lambda text: click.echo(text, err=True),
-    )  # fmt: skip
+    names = None if methods is None else methods.split(",")
+    if any(map(found_files, places)):
+        context = click.get_current_context()
+        for name in ("seeds", "budget", "least", "pools", "split", "unsure_share"):
+            if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+                raise UserError(f"--{name.replace('_', '-')} changes nothing for searches that were made; leave it out")
+        result = study_of_runs(places, names, problems, backends)
+    elif len(places) > 1:
+        raise UserError(f"{str(places[1])!r} is one corpus too many; name one, or run folders")
+    else:
+        replayed = METHODS if names is None else names
+        for name in replayed:
+            parts_of(name)
+        result = study(
+            pools_in(places[0], least, pools, problems, backends, split), methods=replayed, seeds=seeds, budget=budget,
+            unsure_share=unsure_share, report=lambda text: click.echo(text, err=True),
+        )  # fmt: skip
     text = write_study(result, out)
     echo_json([dataclasses.asdict(point) for point in result.points]) if as_json else click.echo(text)
 
@@ -105,13 +121,15 @@ class Trial:
     method: str
     seed: int
     pool_best: float
-    """The best speedup recorded in its pool."""
+    """The best speedup recorded in its pool; of a run folder, the best that a search of the pool found."""
     measured: tuple[Node, ...]
     """What it measured, in order; fewer than its budget where it found nothing new."""
     gpu_seconds: tuple[float, ...]
     """What measuring each of them cost when it was recorded."""
     failed: str | None
     """How many forecasts failed and why the first did; None where none did."""
+    stopped: str | None
+    """Why it ended; None where it has not."""
 
     @property
     def pool(self) -> str:
@@ -126,7 +144,7 @@ class Trial:
     def shares(self, budget: int) -> list[float]:
         """The best speedup after each measurement, relative to the pool's; one that ended early keeps its last."""
         shares = [best / self.pool_best for best in self.best]
-        return shares + [shares[-1] if shares else 0.0] * (budget - len(shares))
+        return (shares + [shares[-1] if shares else 0.0] * (budget - len(shares)))[:budget]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -171,6 +189,10 @@ class Study:
     """Why there are no intervals; None where there are some."""
     seen: Mapping[str, int]
     """For methods whose surrogate says what it learned from: pools with kernels of those splits."""
+    added: Sequence[tuple[Point, str]]
+    """Filtered methods whose own method is in the study too: the last point, its gain over that one, and its name."""
+    notes: Sequence[str] = ()
+    """What else its table needs said."""
 
 
 def trial(
@@ -195,12 +217,19 @@ def trial(
         campaign = Campaign(Drive(executor=executor), entries.extend)
         campaign.add(search)
         campaign.run()
-    state = search.state
+    return trial_of(search.state, entries, method, pool.best)
+
+
+def trial_of(state: RunState, entries: Sequence[LogEntry], method: str, pool_best: float) -> Trial:
+    """A search as its log tells it."""
     payloads = [entry.payload for entry in entries if entry.kind == "kernel_measured"]
     measured = tuple(state.nodes[payload["kernel_id"]] for payload in payloads)
     cost = tuple(payload["gpu_seconds"] for payload in payloads)
     failed = failed_forecasts(state.failed_forecasts, state.forecast_failure) if state.failed_forecasts else None
-    return Trial(pool.problem_id, pool.backend.value, method, seed, pool.best, measured, cost, failed)
+    chosen = state.settings
+    return Trial(
+        chosen.problem_id, chosen.backend.value, method, chosen.seed, pool_best, measured, cost, failed, state.stopped
+    )
 
 
 def parts_of(name: str) -> tuple[str, str | None]:
@@ -248,18 +277,95 @@ def study(
             trials += own
             if failed := next((one.failed for one in own if number == 1 and one.failed), None):
                 report(f"{name}: in a search {failed}")
-    problems = [pool.problem_id for pool in pools]
+    seen = {name: sum(bool(pool.splits & learned_from(name)) for pool in pools) for name in methods}
+    return _compared(trials, methods, [pool.problem_id for pool in pools], seeds, budget, seen)
+
+
+def study_of_runs(
+    folders: Sequence[Path], methods: Sequence[str] | None = None, problems: Sequence[str] = (),
+    backends: Sequence[str] = (),
+) -> Study:  # fmt: skip
+    """The methods of searches that were made, such as those of a campaign with `independent`.
+
+    Args:
+        folders: run folders.
+        methods: those to compare, the baseline first; all by default, in the order of the logs.
+        problems: their problems; all by default.
+        backends: their backends, likewise.
+
+    Raises:
+        UserError: the searches cannot be compared, and why.
+    """
+    if len(gpus := {one.gpu for folder in folders for one in read_environments(folder)}) > 1:
+        raise UserError(f"the runs were measured on {' and '.join(sorted(gpus))}; compare runs of one GPU")
+    made: dict[tuple[str, str, int], Trial] = {}
+    known: set[str] = set()
+    for folder in folders:
+        sharing = set()
+        for state, entries in recorded_runs(folder):
+            one = trial_of(state, entries, state.settings.full_method, 0.0)
+            known.add(one.method)
+            pairs = ((one.problem_id, problems), (one.backend, backends), (one.method, methods))
+            if not all(name in (chosen or [name]) for name, chosen in pairs):
+                continue
+            if (one.pool, state.settings.label) in sharing:
+                raise UserError(
+                    f"searches of {one.pool} in {str(folder)!r} share what they measure, which says nothing of their "
+                    'methods; compare those of a campaign with "independent": true'
+                )
+            if (one.pool, one.method, one.seed) in made:
+                raise UserError(f"{one.method!r} searched {one.pool} with seed {one.seed} in two folders; name one")
+            sharing.add((one.pool, state.settings.label))
+            made[one.pool, one.method, one.seed] = one
+    if absent := [name for name in methods or () if name not in known]:
+        raise UnknownNameError("method of these runs:", absent[0], known)
+    names, seeds = methods or [*dict.fromkeys(key[1] for key in made)], sorted({key[2] for key in made})
+    best: dict[str, float] = {}
+    for one in made.values():
+        best[one.pool] = max(best.get(one.pool, 0.0), *one.best, 0.0)
+    whole = {pool for pool in best if all((pool, name, seed) in made for name in names for seed in seeds)}
+    places = [(pool, name, seed) for pool in best if best[pool] and pool in whole for name in names for seed in seeds]
+    trials = [dataclasses.replace(made[place], pool_best=best[place[0]]) for place in places]
+    # One that found nothing new would find no more; others might, with a larger budget.
+    lengths = [len(one.measured) for one in trials if one.stopped != NOTHING_NEW]
+    budget = min(lengths, default=max((len(one.measured) for one in trials), default=0))
+    if not budget:
+        raise UserError(
+            f"nothing to compare: no problem on which each of {', '.join(names)} has measured kernels with each of "
+            f"the seeds {', '.join(map(str, seeds))}"
+        )
+    notes = ["A pool is a problem and backend, and its best speedup the best that one of these searches found."]
+    of_pools = {one.pool: one.problem_id for one in trials}
+    if left_out := len(best) - len(of_pools):
+        notes.append(
+            f"left out: {counted(left_out, 'pool')} without all methods and seeds, or without a correct kernel"
+        )
+    if going := sum(one.stopped is None for one in trials):
+        notes.append(f"{counted(going, 'search', 'searches')} not ended: compared is what all have measured")
+    found = _compared(trials, names, [*of_pools.values()], len(seeds), budget, {}, notes)
+    # What would make a replay large enough is no option here.
+    return dataclasses.replace(found, too_few=found.too_few and found.too_few.partition(";")[0])
+
+
+def _compared(
+    trials: Sequence[Trial], methods: Sequence[str], problems: Sequence[str], seeds: int, budget: int,
+    seen: Mapping[str, int], notes: Sequence[str] = (),
+) -> Study:  # fmt: skip
+    """The study of these searches, which lie in the order of pools and seeds; `problems` are those of the pools."""
     shares = {
-        name: np.array([one.shares(budget) for one in trials if one.method == name]).reshape(len(pools), seeds, budget)
+        name: np.array([one.shares(budget) for one in trials if one.method == name]).reshape(-1, seeds, budget)
         for name in methods
     }
-    first, others = shares[methods[0]], max(1, len(methods) - 1)
     lengths = {name: [len(one.measured) for one in trials if one.method == name] for name in methods}
-    points = [
-        point for name in methods for point in _points(name, shares[name], first, problems, others, lengths[name])
-    ]
-    seen = {name: sum(bool(pool.splits & learned_from(name)) for pool in pools) for name in methods}
-    return Study(trials, points, too_few(problems, seeds), seen)
+
+    def points(name: str, base: str, others: int) -> list[Point]:
+        return list(_points(name, shares[name], shares[base], problems, max(1, others), lengths[name]))
+
+    filtered = [(name, own) for own in methods[1:] for name in methods if name.startswith(f"{own}+")]
+    return Study(
+        trials, [point for name in methods for point in points(name, methods[0], len(methods) - 1)],
+        too_few(problems, seeds), seen, [(points(name, own, len(filtered))[-1], own) for name, own in filtered], notes,
+    )  # fmt: skip
 
 
 def learned_from(name: str) -> frozenset[str | None]:
@@ -412,16 +518,22 @@ def verdict(result: Study) -> str:
         own = [trial for trial in result.trials if trial.method == one.method]
         if ended := len(own) - one.searches:
             lines.append(
-                f"{one.method}: {ended} of {len(own)} searches ended before {one.measurements} measurements (no "
-                f"unseen kernel in {IDLE_STEPS} steps); their best counts on"
+                f"{one.method}: {ended} of {len(own)} searches ended before {one.measurements} measurements "
+                f"({NOTHING_NEW}); their best counts on"
             )
-        if seen := result.seen[one.method]:
+        if seen := result.seen.get(one.method):
             lines.append(
                 f"{one.method}: its surrogate learned from problems of {seen} of {counted(one.pools, 'pool')}; "
                 "--split test has none of these"
             )
         if failed := next((trial.failed for trial in own if trial.failed), None):
             lines.append(f"{one.method}: in a search {failed}")
+    for one, base in result.added:
+        all_filters = f" (95 % for all {len(result.added)} at once)" if len(result.added) > 1 else ""
+        lines.append(
+            f"{one.method} minus {base}: {one.gain:+.3f}{_brackets(one.sure_low, one.sure_high, '+')}{all_filters}"
+        )
+    lines += result.notes
     decided = [f"{one.method} ({'more' if one.gain > 0 else 'less'})" for one in others if one.decided]
     undecided = [one.method for one in others if not one.decided]
     parts = [f"decided{at_once}: {', '.join(decided) or 'none'}", f"undecided: {', '.join(undecided) or 'none'}"]

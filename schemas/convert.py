@@ -108,7 +108,7 @@ def from_dict(record: type[R], data: Mapping[str, Any], where: str = "") -> R:
 
 def _record(record: type[R], data: Mapping[str, Any], place: Place) -> R:
     if not isinstance(data, Mapping):
-        raise DataError(f"{_at(place)} is {data!r}; it must be an object")
+        raise DataError(f"{_at(place)} is {data!r:.80}; it must be an object")
     fields = field_types(record)
     unknown = sorted(data.keys() - fields.keys())
     if unknown:

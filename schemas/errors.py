@@ -35,7 +35,8 @@ class UnknownNameError(UserError, LookupError):
             name = text[:LONGEST_NAME] + "…"
         near = difflib.get_close_matches(str(name), names, n=3)
         near = near or [each for each in names if text and each.startswith(text)][:3]
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(names[:12])}"
+        nearest = " or ".join(map(repr, near)).replace(" or ", ", ", max(0, len(near) - 2))
+        hint = f"did you mean {nearest}?" if near else f"known: {', '.join(names[:12])}"
         if not near and len(names) > 12:
             hint += f", … ({len(names)} in all)"
         super().__init__(f"unknown {kind} {name!r}; {hint}")

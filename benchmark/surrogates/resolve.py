@@ -151,7 +151,8 @@ def locate(spec: str, forecasts_folder: Path | None = None) -> SurrogateTarget:
             f"surrogate {spec!r} is neither a model (.py) nor forecasts (.parquet, .jsonl); give one of these"
         )
     files = [file for file in (f"{spec}.py",) if Path(file).is_file()]
-    raise UnknownNameError("surrogate", spec, files or [*BUILT_IN, "replay", CALIBRATED, STACK, *entries])
+    names = (*BUILT_IN, "replay", f"{CALIBRATED}:NAME", f"{STACK}:A+B", *entries)
+    raise UnknownNameError("surrogate", spec, files or names)
 
 
 def _combined_target(kind: str, inner: str, folder: Path | None) -> SurrogateTarget:

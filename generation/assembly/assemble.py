@@ -142,7 +142,9 @@ def command(sources: tuple[Path, ...], out: Path, problems: tuple[str, ...], unm
         named(name)
     if unmeasured:
         count = write_unmeasured(sources, out)
-        echo_json({"path": str(out), "kernels": count}) if as_json else click.echo(f"{out}: {count:,} kernels")
+        echo_json({"path": str(out), "kernels": count}) if as_json else click.echo(
+            f"{out}: {count:,} kernel{'s' * (count != 1)}"
+        )
         return
     ledger = assemble(recipe_of(sources), out, lambda text: click.echo(text, err=True))
     echo_json(dataclasses.asdict(ledger)) if as_json else click.echo(ledger.text())

@@ -40,16 +40,22 @@ class Totals:
     measured: int
     best: float | None
     """Highest speedup that stands."""
+    ends: Mapping[str, int]
+    """Why searches ended, with how many did; with several searches, without amounts."""
 
     @classmethod
     def of(cls, states: Sequence[RunState]) -> Totals:
         """That of these searches."""
         bests = [best.reward for state in states if (best := state.best()) and best.reward]
-        return cls(len(states), sum(state.charge.measurements for state in states), max(bests, default=None))
+        reasons = [state.stopped or "not ended (the same command goes on)" for state in states]
+        ends = dict(Counter(reasons if len(states) == 1 else (reason.split(":")[0] for reason in reasons)))
+        return cls(len(states), sum(state.charge.measurements for state in states), max(bests, default=None), ends)
 
     def __str__(self) -> str:
         them = "the search" if self.searches == 1 else f"the {self.searches} searches"
-        return f"{them} in all: {counted(self.measured, 'kernel')}, best {f'{self.best:.2f}x' if self.best else '-'}"
+        ends = ", ".join(end if self.searches == 1 else f"{end}: {count}" for end, count in self.ends.items())
+        best = f"{self.best:.2f}x" if self.best else "-"
+        return f"{them} in all: {counted(self.measured, 'kernel')}, best {best}; {ends}"
 
 
 @dataclasses.dataclass(slots=True)
@@ -112,7 +118,7 @@ class CampaignProgress:
     def line(self) -> str:
         """One line while the campaign runs, with what is still to come."""
         count = f"{self.measured}/{self.total}" if self.total else f"{self.measured}"
-        to_come = [f"{self.live} runs live", f"{self.in_flight} in flight"]
+        to_come = [f"{counted(self.live, 'run')} live", f"{self.in_flight} in flight"]
         if self.waiting:
             to_come.append(f"{self.waiting} wait for responses")
         if self.measured and self.total:
@@ -275,7 +281,8 @@ class Campaign:
                 # Without measuring, searches that wait for it have nothing more to do here.
                 self.progress.live = len(ready) + (len(self._outstanding) if self._how.measure else 0)
                 self.progress.in_flight = len(self._waiting)
-                self._how.report(self.progress)
+                if self.progress.live:
+                    self._how.report(self.progress)
             if self._how.measure:
                 close_runs(self._searches, self._executor, lambda: time.monotonic() >= self._deadline)
             else:

@@ -146,7 +146,10 @@ def refuse_unrecorded(proposer: str, recorded: Path | None) -> None:
     """
     if recorded is None or recorded.is_file() or found_files(recorded):
         if proposer == POOL:
-            raise UserError(f"proposer {POOL!r} draws kernels of a corpus; give --executor replay --recorded CORPUS")
+            other = f", and {str(recorded)!r} is a log: name the corpus that its search drew from" if recorded else ""
+            raise UserError(
+                f"proposer {POOL!r} draws kernels of a corpus{other}; give --executor replay --recorded CORPUS"
+            )
         return
     written_anew = "llm" in proposer.split("+") or recorded.resolve() == shipped().resolve()
     if written_anew and proposer != POOL:
@@ -184,7 +187,10 @@ def single_run(
         seed=seed, filter=guide, budget=parse_budget(budget), **{**defaults_for(proposer), **more},
     )  # fmt: skip
     # Written and read, so that amounts are checked as those of a log are.
-    return settings_from_json(settings.to_json(), "settings")
+    try:
+        return settings_from_json(settings.to_json(), "settings")
+    except DataError as error:
+        raise UserError(str(error).removeprefix("settings.")) from None
 
 
 def _executor(options: SimpleNamespace, runs: Sequence[RunSettings]) -> Executor:
@@ -201,7 +207,7 @@ def _executor(options: SimpleNamespace, runs: Sequence[RunSettings]) -> Executor
         raise UserError(f"--executor {options.executor} needs --recorded: a run folder or a corpus with measurements")
     if options.executor == "none":
         return open_facts(options.recorded)
-    executor = open_recording(options.recorded)
+    executor = open_recording(options.recorded, sorted({run.problem_id for run in runs}))
     searches = [settings_from_json(one, f"{options.recorded}: settings") for one in executor.started]
     # Of the first run, and the recorded search that is most like it.
     differences = min((changes(one, with_hash(run)) for run in runs[:1] for one in searches), key=len, default={})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,22 +35,31 @@ def status(run: Path, as_json: bool) -> None:
 
 def summaries(folder: Path) -> list[Row]:
     """One row for every run of a folder; without a log, those of the folders in it that have one."""
+    folder = folder.parent if folder.is_file() else folder
     if not found_files(folder):
         below = sorted({path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/events*.jsonl*")})
         if rows := [row for one in below if found_files(one) for row in summaries(one)]:
             return rows
-        raise UserError(f"no search log in {str(folder)!r}; start one with kbench generate --out {folder}")
+        raise UserError(
+            f"no search log in {str(folder)!r}; name a run folder, or start one with kbench generate --out FOLDER"
+        )
+    waiting, live = open_requests(folder), in_use(folder / LIVE_NAME)
+    return [
+        _summary(state, waiting.get(state.run_id), entries) | {"live": live and not state.stopped}
+        for state, entries in recorded_runs(folder)
+    ]
+
+
+def recorded_runs(folder: Path) -> Iterator[tuple[RunState, Sequence[LogEntry]]]:
+    """The state and log of every run of a folder, without the texts of its kernels."""
     # Figures need no kernel's text, which shipped logs leave out.
     entries = (
         dataclasses.replace(entry, payload={**entry.payload, "source": ""}) if "source" in entry.payload else entry
         for entry in read_log(folder)
     )
-    waiting, live = open_requests(folder), in_use(folder / LIVE_NAME)
-    return [
-        _summary(state, waiting.get(run_id), entries) | {"live": live and not state.stopped}
-        for run_id, entries in by_run(entries).items()
-        if (state := replay(entries))
-    ]
+    for own in by_run(entries).values():
+        if state := replay(own):
+            yield state, own
 
 
 def _summary(state: RunState, waiting: Sequence[str] | None, entries: Sequence[LogEntry]) -> dict[str, Any]:
@@ -63,8 +72,9 @@ def _summary(state: RunState, waiting: Sequence[str] | None, entries: Sequence[L
     return {
         "run_id": state.run_id, "problem": settings.problem_id, "backend": settings.backend.value,
         "method": settings.search_method, "step": state.step,
-        # Of its step, without a response yet; and of all steps, answered with a kernel or without.
-        "open_requests": still_open, "answered": answered,
+        "surrogate": settings.filter and settings.filter.surrogate,
+        # Of its step, without a response yet, and what they ask for; of all steps, answered with a kernel or without.
+        "open_requests": still_open, "asked_for": "response" if open_slots else "forecast", "answered": answered,
         "measurements": charge.measurements, "measurements_left": settings.budget.measurements_left(charge),
         "gpu_seconds": charge.gpu_seconds, "tokens": charge.tokens,
         "best_speedup": best.reward if best else None, "best_kernel": best.kernel_id if best else None,
@@ -88,9 +98,12 @@ def render(rows: Sequence[Row]) -> str:
         left = "-" if row["measurements_left"] is None else str(row["measurements_left"])
         halted = f"halted, run the same command again: {row['halted']}" if row["halted"] else None
         proposed = f"{counted(row['unmeasured'], 'kernel')} proposed, not measured" if row["unmeasured"] else None
-        asked = f"waits for {counted(row['open_requests'], 'response')}" if row["open_requests"] else None
-        idle = f"{proposed or asked or 'stopped'}; the same command resumes it"
+        asked = f"waits for {counted(row['open_requests'], row['asked_for'])}" if row["open_requests"] else None
+        waits = asked if row["asked_for"] == "forecast" else None
+        idle = f"{waits or proposed or asked or 'stopped'}; the same command resumes it"
         course = row["stopped"] or halted or ("live" if row["live"] else idle)
+        if row["surrogate"]:
+            course += f"; filtered by {row['surrogate']}"
         if row["lost"]:
             course += f"; {counted(row['lost'], 'kernel')} lost"
         if row["failed_forecasts"]:

@@ -112,8 +112,13 @@ def recorded_references(path: Path) -> list[ReferenceTime]:
     return [from_dict(ReferenceTime, row) for row in Corpus.open(path).table("references").to_pylist()]
 
 
-def open_recording(path: Path) -> ReplayExecutor:
-    """An executor that answers from a run folder, a log file, or a corpus and the GPU that has most of its kernels."""
+def open_recording(path: Path, problems: Sequence[str] | None = None) -> ReplayExecutor:
+    """An executor that answers from a run folder, a log file, or a corpus and the GPU that has most of its kernels.
+
+    Args:
+        path: where they lie.
+        problems: those whose measurements are read of a corpus; all by default.
+    """
     started: list[Any] = []
     recorded: collections.defaultdict[str, list[Measurement]] = collections.defaultdict(list)
     if path.is_file() or found_files(path):
@@ -130,7 +135,9 @@ def open_recording(path: Path) -> ReplayExecutor:
         executor.started = started
         return executor
     corpus = Corpus.open(path)
-    for row in corpus.table("measurements", gpu=corpus.gpus()[:1] or None).to_pylist():
+    known = corpus.manifest.values("measurements", "problem_id") or ()
+    own = [name for name in known if problems and name in problems] or None
+    for row in corpus.table("measurements", gpu=corpus.gpus()[:1] or None, problem=own).to_pylist():
         recorded[row["kernel_id"]].append(from_dict(Measurement, row))
     return ReplayExecutor(recorded, _environments(corpus))
 

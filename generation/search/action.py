@@ -11,6 +11,7 @@ from kbench.schemas.ids import content_hash
 
 IDLE_STEPS = 4
 """After so many steps without a new kernel a run ends."""
+NOTHING_NEW = f"nothing new in {IDLE_STEPS} steps"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def _between_steps(state: RunState) -> Action:
     if spent is not None:
         return Stop(f"budget spent: {spent}")
     if state.idle_steps >= IDLE_STEPS:
-        return Stop(f"nothing new in {IDLE_STEPS} steps")
+        return Stop(NOTHING_NEW)
     count = measured_per_step(state)
     if state.step == 0:
         return StartStep((FRESH,) * count)

@@ -159,6 +159,11 @@ class RunSettings(Record):
         return (own[2] or own[1] if own else self.method) + (SURROGATE if self.filter else "")
 
     @property
+    def full_method(self) -> str:
+        """The method for a reader, with the name of the surrogate that filters."""
+        return self.search_method.removesuffix(SURROGATE) + (f"+{self.filter.surrogate}" if self.filter else "")
+
+    @property
     def run_id(self) -> str:
         """Readable name with a hash of every frozen setting."""
         digest = content_hash(repr(sorted(_frozen(self).items())))[:8]
@@ -211,6 +216,10 @@ def changes(recorded: RunSettings, given: RunSettings) -> Mapping[str, tuple[Any
     before, after = _frozen(recorded), _frozen(given)
     if in_file(recorded.method) and in_file(given.method) and recorded.search_method == given.search_method:
         before["method"] = after["method"]
+    filters = [data.pop("filter") for data in (before, after)]
+    for data, chosen in zip((before, after), filters, strict=True):
+        names = chosen if all(filters) else ("surrogate",)
+        data |= {f"filter.{name}": (chosen or {}).get(name) for name in names}
     return {name: (before[name], after.get(name)) for name in before if before[name] != after.get(name)}
 
 
@@ -225,7 +234,7 @@ def refuse_changes(run_id: str, recorded: RunSettings, given: RunSettings) -> No
         what = f"method {given.method!r}" if "method_hash" in differ else f"surrogate {mine!r}"
         raise UserError(
             f"the file of {what} has changed since run {run_id!r} was started, or one that it imports has; restore it, "
-            "or start a new run with another --out"
+            "or start a new run with another --out, which reuses no measurement (kbench data assemble takes both runs)"
         )
     if differ:
         said = "; ".join(

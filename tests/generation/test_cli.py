@@ -62,6 +62,7 @@ def test_status_shows_what_was_found_and_spent(recording_folder: Path, tmp_path:
     assert rows[0]["measurements_left"] == 0
     assert rows[0]["best_speedup"] > 0
     assert "budget spent" in run("status", tmp_path / "run").stdout
+    assert run("status", tmp_path / "run" / "events.jsonl").stdout == run("status", tmp_path / "run").stdout
 
 
 def test_status_of_a_log_without_a_run_says_so(tmp_path: Path) -> None:
@@ -116,6 +117,7 @@ def test_a_surrogate_filters_and_its_decisions_are_logged(recording_folder: Path
     decisions = filtered[0].payload["decisions"]
     assert sum(decision["measure"] for decision in decisions) == 8
     assert len(decisions) == 32
+    assert "; filtered by online\n" in run("status", tmp_path / "run").stdout
 
 
 def test_a_replay_names_what_was_not_recorded_and_fails_when_nothing_was(tmp_path: Path, how: Drive) -> None:
@@ -156,6 +158,11 @@ def test_the_kernels_of_a_corpus_are_a_pool(recording_folder: Path, tmp_path: Pa
     (tmp_path / "c.json").write_text(json.dumps(campaign))
     words = ["--campaign", tmp_path / "c.json", "--executor", "replay", "--recorded", tmp_path / "corpus"]
     assert "12 kernels, " in run(*words, "--out", tmp_path / "campaign").stdout
+
+
+def test_a_log_is_no_pool_and_says_so(recording_folder: Path, tmp_path: Path) -> None:
+    refused = str(search(recording_folder, tmp_path / "run", "--proposer", "pool").exception)
+    assert f"and {str(recording_folder)!r} is a log: name the corpus" in refused
 
 
 def test_a_folder_of_kernels_is_measured_as_it_is(tmp_path: Path, recording_folder: Path) -> None:
@@ -234,6 +241,9 @@ def test_the_last_line_tells_this_command_and_the_search_in_all(recording_folder
     later = search(recording_folder, tmp_path / "run", "--batch", "3", "--budget", "10")
     assert later.stdout.startswith("this command: 2 kernels, ")
     assert "lost 0; the search in all: 10 kernels, best " in later.stdout
+    assert later.stdout.endswith("x; budget spent: measurements 10 of 10\n")
+    cut = search(recording_folder, tmp_path / "cut", "--deadline", "1e-9")
+    assert cut.stdout.endswith("0 kernels, best -; not ended (the same command goes on)\n")
 
 
 def test_a_search_whose_proposer_cannot_be_reached_says_what_it_did_and_fails(

@@ -19,7 +19,7 @@ from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import WAITING, drive, recorded_states
 from kbench.generation.campaign.plan import CampaignSpec, runs_of
-from kbench.generation.campaign.status import summaries
+from kbench.generation.campaign.status import render, summaries
 from kbench.generation.executors.executor import Result
 from kbench.generation.executors.replay import ReplayExecutor, recorded_references
 from kbench.generation.log import read_log
@@ -373,9 +373,11 @@ def test_arms_share_first_kernels_and_a_model_filters_children(
     assert len(exchange.requests()) == 2, "three arms ask for the same two kernels"
     correct = answer_as("ok")
     exchange.answer(answer=correct)
+    waits = ""
     for _ in range(MOST_EXCHANGES):
         if exchange.go(ARMS) is None:
             break
+        waits += render(summaries(exchange.run))
         exchange.answer(answer=correct)
         for request in map(json.loads, asked.read_text().splitlines()) if asked.is_file() else ():
             better = "k0" in request["body"]["messages"][1]["content"].split("KEY = '")[-1][:2]
@@ -388,6 +390,7 @@ def test_arms_share_first_kernels_and_a_model_filters_children(
     assert firsts[0] == firsts[1] == firsts[2]
     assert [sum(node.skipped for node in state.nodes.values()) > 0 for state in states] == [False, False, True]
     assert states[2].failed_forecasts == 0
+    assert re.search(r"  waits for \d+ forecasts; the same command resumes it; filtered by llm\n", waits)
 
 
 def test_answers_fit_when_requests_are_worded_otherwise(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ class Raising:
 
 
 def test_a_surrogate_that_raises_costs_counted_forecasts_and_not_the_search(run_folder: Path, how: Drive) -> None:
-    settings = settings_for("random", filter=FilterSettings(surrogate="raising", draw=2))
+    settings = settings_for("random", filter=FilterSettings(surrogate="prior", draw=2))
     progress = drive(run_folder, [settings], dataclasses.replace(how, surrogate_for=lambda name: Raising()))
     decisions = [d for e in read_log(run_folder) if e.kind == "candidates_filtered" for d in e.payload["decisions"]]
     assert {d["forecast"]["failure"] for d in decisions} == {"RuntimeError: out of order"}
@@ -134,7 +134,7 @@ class Telling:
 
 def test_queries_carry_no_comment_and_the_problem(run_folder: Path, how: Drive) -> None:
     surrogate = Telling()
-    settings = settings_for("random", filter=FilterSettings(surrogate="telling", draw=2))
+    settings = settings_for("random", filter=FilterSettings(surrogate="prior", draw=2))
     drive(run_folder, [settings], dataclasses.replace(how, surrogate_for=lambda name: surrogate))
     assert surrogate.queries
     assert all("#" not in query.candidate_source for query in surrogate.queries)

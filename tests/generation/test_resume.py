@@ -75,6 +75,10 @@ def test_a_finished_run_resumed_adds_nothing(run_folder: Path, how: Drive) -> No
     [
         ({"method": "puct", "patience": 5, "exploration": 2.0}, r"patience: 8 -> 5; exploration: 1.0 -> 2.0"),
         ({"method": "random"}, "method: 'puct' -> 'random'"),
+        (
+            {"method": "puct", "filter": FilterSettings(surrogate="prior")},
+            r"changed: filter.surrogate: None -> 'prior'\.",
+        ),
     ],
 )
 def test_a_changed_setting_is_refused_with_the_difference(

@@ -1,5 +1,6 @@
 import contextlib
 import csv
+import dataclasses
 import json
 import lzma
 import random
@@ -16,6 +17,7 @@ from kbench.benchmark.tuning.strategies import kernels_of
 from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
+from kbench.generation.campaign.plan import CampaignSpec, runs_of
 from kbench.generation.cli import generate
 from kbench.generation.proposers import pool
 from kbench.generation.proposers.genome.proposer import GenomeProposer
@@ -23,7 +25,7 @@ from kbench.generation.proposers.pool import PoolProposer, RecordedPool, pools_i
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Operator
-from kbench.generation.study import Study, study, table, too_few, verdict, write_study
+from kbench.generation.study import Study, study, study_of_runs, table, too_few, verdict, write_study
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.importers.reader import ImportSettings
@@ -342,6 +344,46 @@ def test_a_search_from_python_checks_names_as_the_command_does(corpus: Path) -> 
         kbench.search(PROBLEM, "triton", made_up_pools, recorded=corpus)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="unknown proposer 'pol'; did you mean 'pool'"):
         kbench.search(PROBLEM, "triton", proposer="pol", recorded=corpus)
+    with pytest.raises(UserError, match=r"^seeds is 0; it must be at least 1"):
+        kbench.search(PROBLEM, "triton", seeds=0, recorded=corpus)
+    with pytest.raises(UserError, match="draw is 8 and changes nothing without surrogate"):
+        kbench.search(PROBLEM, "triton", draw=8, recorded=corpus)
+
+
+def test_the_methods_of_a_campaign_are_compared_from_its_log(tmp_path: Path, how: Drive) -> None:
+    spec = CampaignSpec(
+        label="study", independent=True, problems=(PROBLEM,), backends=("triton",), proposer="genome",
+        methods=("random", "evolve", "evolve+surrogate"), random_seeds=range(10), budget=Budget(measurements=16),
+    )  # fmt: skip
+    runs, _ = runs_of(spec)
+    assert str(drive(tmp_path / "run", runs, how).totals).endswith("x; budget spent: 30")
+    result = CliRunner().invoke(
+        generate, ["study", str(tmp_path / "run"), "--out", str(tmp_path / "study")], standalone_mode=False
+    )
+    assert result.exception is None
+    rows = list(csv.DictReader((tmp_path / "study" / "points.csv").read_text().splitlines()))
+    last = {row["method"]: row for row in rows if row["measurements"] == "16"}
+    assert list(last) == ["random", "evolve", "evolve+online"]
+    states = recorded_states(tmp_path / "run").values()
+    best = {(one.settings.full_method, one.settings.seed): one.best() for one in states}
+    top = max(node.reward for node in best.values())
+    for method, row in last.items():
+        assert float(row["share"]) == pytest.approx(sum(best[method, seed].reward / top for seed in range(10)) / 10)
+    assert "\nevolve+online minus evolve: " in result.stdout
+    turned = study_of_runs([tmp_path / "run"], ["evolve", "random"]).points[-1]
+    assert turned.gain == pytest.approx(-float(last["evolve"]["gain"]))
+    assert turned.gain_low is not None
+
+    with pytest.raises(UserError, match=r"unknown method of these runs: 'evolve\+surrogate'"):
+        study_of_runs([tmp_path / "run"], ["evolve+surrogate"])
+    drive(tmp_path / "early", runs[:1], dataclasses.replace(how, deadline_s=1e-9))
+    with pytest.raises(UserError, match="nothing to compare"):
+        study_of_runs([tmp_path / "early"])
+    with pytest.raises(UserError, match="in two folders"):
+        study_of_runs([tmp_path / "run", tmp_path / "early"])
+    drive(tmp_path / "shared", [settings_for("random"), settings_for("evolve")], how)
+    with pytest.raises(UserError, match='"independent": true'):
+        study_of_runs([tmp_path / "shared"])
 
 
 def test_pools_are_chosen_by_problem_and_backend(corpus: Path) -> None:

@@ -29,7 +29,7 @@ from kbench.generation.search import action
 from kbench.generation.search.methods.method import available, operator_of
 from kbench.generation.search.reducer import replay as replay_log
 from kbench.generation.search.search import Search
-from kbench.generation.search.settings import RunSettings
+from kbench.generation.search.settings import HASHES, RunSettings
 from kbench.generation.search.state import outcome_of
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import DENSE_LEVEL, CorpusWriter
@@ -77,7 +77,7 @@ class Recorded(RunSettings):
     @property
     def run_id(self) -> str:
         """The id on record."""
-        data = {name: value for name, value in self.to_json().items() if name not in ("budget", "first", "method_hash")}
+        data = {name: value for name, value in self.to_json().items() if name not in ("budget", "first", *HASHES)}
         if self.filter is not None:
             data["filter"].pop("against_parent")
         digest = content_hash(repr(sorted((data | {"islands": 1, "migrate_every": 4}).items())))[:8]

@@ -175,7 +175,8 @@ def _place_in(spec: str, error: Exception) -> str:
     if isinstance(error, SyntaxError):
         lines.append(error.lineno)
     where = f"in {path}, line {lines[-1]}" if lines else f"in {path}"
-    return f"{where}: {type(error).__name__}: {error}"
+    said = error.msg if isinstance(error, SyntaxError) else error
+    return f"{where}: {type(error).__name__}: {said}"
 
 
 def _file_of(spec: str) -> Path:

@@ -70,6 +70,7 @@ FIELDS = tuple(field.name for field in dataclasses.fields(Options))
     group=OUTPUT,
     help="Say what would be asked and what it would cost; ask nothing.",
 )
+@click.option("--brief", is_flag=True, cls=GroupedOption, group=OUTPUT, help="Print the headlines alone.")
 @click.option("--no-report", is_flag=True, cls=GroupedOption, group=OUTPUT, help="Skip report.html.")
 @click.option(
     "--list-metrics",
@@ -88,6 +89,7 @@ def evaluate(
     out: Path | None,
     compare_to: str | None,
     dry_run: bool,
+    brief: bool,
     no_report: bool,
     list_metrics: bool,
     as_json: bool,
@@ -120,7 +122,7 @@ def evaluate(
     from kbench.benchmark.evaluate.progress import TerminalProgress
 
     command = EvaluateCommand(
-        names, options, out=out, report=not no_report, compare_to=compare_to, compiler=compiler,
+        names, options, out=out, report=not no_report, brief=brief, compare_to=compare_to, compiler=compiler,
         progress=TerminalProgress(quiet=as_json and not sys.stderr.isatty()),
     )  # fmt: skip
     if dry_run:

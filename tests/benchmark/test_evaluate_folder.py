@@ -178,6 +178,7 @@ def test_each_kind_of_run_has_a_default_folder_of_its_own(corpus_path: Path, in_
         "model-core": ["--subset", "core"], "model-8-shots": ["--shots", 8], "model-limit-9": ["--limit", 9],
         "model-validation": ["--split", "validation"], "model-core-2-shots-limit-5": ["--limit", 5, "--shots", 2,
                                                                                       "--subset", "core"],
+        "model-size=-1": ["--surrogate-arg", "size=-1"], "model-13174f0d": ["--surrogate-arg", "size=a/b"],
     }  # fmt: skip
     for name, arguments in asked.items():
         call(corpus_path, "--surrogate", model, *arguments)

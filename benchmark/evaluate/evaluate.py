@@ -235,6 +235,8 @@ def evaluate_on(
         questions = questions() if callable(questions) else questions
         # Nothing learns from validation where that is asked about, but a map, which learns from it alone.
         splits = TRAIN_SPLITS[:1] if questions.split == VALIDATION and not target.parts else TRAIN_SPLITS
+        if questions.split == VALIDATION and target.parts:
+            progress.stage(f"note: {target.name} learns from validation, which is asked about; its gain shows on test")
         surrogate = surrogates[0]
         fit = functools.partial(
             fit_surrogates, surrogates, facts.fits, corpus, questions.dataset, progress, splits, target.name

@@ -112,7 +112,10 @@ def conform(table: pa.Table, where: str) -> pa.Table:
         except pa.ArrowException as error:
             first = str(error).splitlines()[0]
             raise DataError(f"{where} column {field.name!r} has the wrong type ({first}); use {field.type}") from None
-    return pa.table(columns, schema=schema).replace_schema_metadata(table.schema.metadata)
+    table = pa.table(columns, schema=schema).replace_schema_metadata(table.schema.metadata)
+    if table.num_rows and all(table.column(name).null_count == table.num_rows for name in ("probabilities", "failure")):
+        raise DataError(f"{where} has rows without 'probabilities'; give {bins.COUNT} numbers that sum to one in each")
+    return table
 
 
 def forecasts_file(forecasts: Sequence[Forecast], dataset: str, learned_from: Sequence[str] | None = None) -> bytes:

@@ -23,6 +23,7 @@ TUNE = "tune"
 OF_TUNE = ("tracks", "specs", "all_baselines", "dataset", "gpu", "resamples", "seed", "as_json")
 """What the track `tune` takes."""
 """The track whose questions are answered by strategies, not by forecasts."""
+INTERRUPTED = "kbench: interrupted; the answers so far are kept, run the same command to go on"
 FIRST_MODEL = Path(__file__).parent / "evaluate" / "my_model.py.txt"
 """The example, as `kbench surrogate new` writes it."""
 FIELDS = tuple(field.name for field in dataclasses.fields(Options))
@@ -129,13 +130,17 @@ def evaluate(
         plan = command.plan()
         echo_json(dataclasses.asdict(plan)) if as_json else click.echo(plan.text())
         return
-    outcome = command.run()
+    try:
+        outcome = command.run()
+    except KeyboardInterrupt:
+        click.echo(INTERRUPTED, err=True)
+        sys.exit(130)
     if as_json or outcome.text:
         echo_json(outcome.values) if as_json else click.echo(outcome.text)
     for line in outcome.unanswered:
         click.echo(f"kbench: {line}", err=True)
     if outcome.interrupted:
-        click.echo("kbench: interrupted; the answers so far are kept, run the same command to go on", err=True)
+        click.echo(INTERRUPTED, err=True)
         sys.exit(130)
     if outcome.unanswered:
         sys.exit(1)

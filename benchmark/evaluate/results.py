@@ -222,7 +222,7 @@ class EvaluationResults:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return dataclasses.asdict(self)
+        return dataclasses.asdict(self) | {"note": seen_before(self)}
 
     @property
     def title(self) -> str:

@@ -117,7 +117,12 @@ def test_arrays_and_dictionaries_are_forecasts_too(questions: Questions, tmp_pat
 def test_query_that_hangs_costs_only_itself(questions: Questions, tmp_path: Path) -> None:
     queries = questions.queries[:4]
     hang = f"if any(q.query_id == {queries[2].query_id!r} for q in queries): time.sleep(600)\n{ANSWER}"
-    done = ask(write(tmp_path, hang), queries, tmp_path, timeout=2.5)
+    with (
+        ProcessSurrogate(locate(write(tmp_path, hang)), {}, Confinement(forecast_s=2.5)) as process,
+        ForecastStore(None) as store,
+    ):
+        done = run(queries, [process], store=store, batch_size=4)
+        assert process.remarks() == ["a batch of 4 failed and was asked singly: no answer within 2.5 s"]
     assert [f.failure is not None for f in done.forecasts] == [False, False, True, False]
     assert "no answer within 2.5 s" in next(iter(done.failures))
 

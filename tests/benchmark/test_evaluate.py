@@ -393,7 +393,7 @@ def test_an_entry_of_a_language_model_is_the_model_s(
     assert entry.version == version or (version is None and re.fullmatch(r"\d{4}-\d\d-\d\d", entry.version))
     assert entry.authors[0].startswith("unknown: ")
     assert entry.license.startswith("unknown: ")
-    assert "in kind what it is, and in open_weights whether anyone can run it" in entry.license
+    assert "correct kind and open_weights, which are guesses" in entry.license
 
 
 def test_a_wrong_argument_names_the_nearest_and_all(corpus_path: Path, tmp_path: Path, in_folder: Path) -> None:

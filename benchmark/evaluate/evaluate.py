@@ -260,6 +260,8 @@ def evaluate_on(
         answered = run(
             questions.queries, surrogates, store=store, repeats=facts.repeats, batch_size=batch_size, progress=tell
         )
+    if out is not None and answered.reused == len(questions.queries) and (out / CACHE / LOG).exists():
+        (out / CACHE / LOG).replace(out / LOG)
     scored_run = _as_scored(answered, surrogate, questions, options, progress)
     table = from_forecasts(scored_run.forecasts, [query.query_id for query in questions.queries])
     scored = score(questions, table, options.bootstrap)
@@ -372,8 +374,11 @@ def _confined(
         make_folder(out)
     log = None if out is None else out / LOG
     if log is not None:
-        # Tracebacks of an earlier version of the surrogate would mislead.
-        log.unlink(missing_ok=True)
+        # Tracebacks of an earlier version of the surrogate would mislead; it comes back where nothing is asked anew.
+        make_folder(log.parent / CACHE)
+        (log.parent / CACHE / LOG).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            log.replace(log.parent / CACHE / LOG)
     processes = [
         stack.enter_context(ProcessSurrogate(target, arguments, confinement, log))
         for _ in range(max(1, options.concurrency))

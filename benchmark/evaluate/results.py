@@ -28,6 +28,7 @@ from kbench.benchmark.metrics.registry import METRICS, headline, of_track
 from kbench.benchmark.questions.build import VALIDATION
 from kbench.benchmark.scoring.compare import BesideProbes, beside_probes
 from kbench.benchmark.scoring.score import Scored, finite
+from kbench.benchmark.surrogates.resolve import BUILT_IN, locate
 from kbench.benchmark.tracks import OVERALL
 from kbench.schemas import Score
 
@@ -422,6 +423,11 @@ def standing_notes(results: EvaluationResults) -> list[str]:
 def _comparable(results: EvaluationResults) -> dict[str, Any]:
     entries, part = dict(_standings()["entries"]), _part(results)
     same = results.dataset == _standings()["dataset"] and any(part in figures for figures in entries.values())
+    itself = results.surrogate in {*BUILT_IN} & {*entries} and results.found_at == locate(results.surrogate).found_at
+    if itself and not (results.arguments or results.limited or results.split == VALIDATION):
+        # A built-in beside itself has one figure, not the recorded one too.
+        mine = {track: {name: one.value for name, one in of.items()} for track, of in results.tracks.items()}
+        entries[results.surrogate] = entries[results.surrogate] | {part: mine}
     return entries if same else {}
 
 

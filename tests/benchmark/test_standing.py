@@ -51,6 +51,15 @@ def test_a_result_begins_with_others_on_the_same_questions(found: EvaluationResu
     assert len(standing.standing_rows(found)) == 1 + len(found.tracks)
 
 
+def test_a_built_in_beside_itself_has_one_figure(found: EvaluationResults, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = {"dataset": found.dataset, "entries": {"length": {"test": {"forecast": {"skill": 9.0}}}}}
+    monkeypatch.setattr(standing, "_standings", lambda: recorded)
+    row = standing.standing_rows(found)[1]
+    assert row[4] == f"{row[1]} length"
+    assert standing.standing_rows(dataclasses.replace(found, found_at="a file"))[1][4] == "9.000 length"
+    assert standing.standing_rows(dataclasses.replace(found, arguments={"a": 1}))[1][4] == "9.000 length"
+
+
 def test_other_questions_have_no_others_beside_them(found: EvaluationResults, others: None) -> None:
     for changes in ({"dataset": "another"}, {"shots": 2}, {"split": "test_near"}):
         assert standing.standing_rows(dataclasses.replace(found, **changes))[0][1:] == ["length", "prior", "ceiling"]

@@ -262,7 +262,7 @@ def warning_of(evaluation: Evaluation) -> str | None:
 def terminal(results: EvaluationResults, others: Sequence[EvaluationResults] = (), brief: bool = False) -> str:
     """The results of one surrogate, with the values of others beside it; first what must not be overlooked.
 
-    In brief it is the headlines alone, without a legend.
+    In brief it is the headlines alone, without most of the legend.
     """
     probe = ["probe"] if results.probes else []
     shown = [each.entry or each.surrogate for each in (results, *others)]
@@ -363,13 +363,13 @@ def _notes(results: EvaluationResults, brief: bool) -> list[str]:
         notes.append(f"headlines among the answered queries alone, which are no random part: {', '.join(figures)}")
     if results.stray_answers:
         notes.append(f"{results.stray_answers:,} answers to queries that were not asked were ignored")
+    marks = set() if results.too_few else {_mark(results.probes.get(track)) for track in results.tracks}
+    notes += [f"{mark} {meaning}" for mark, meaning in MARKS.items() if mark in marks]
     if brief:
         return notes
     notes.append("floor: training frequencies or a random order; ceiling: a second measurement of the same kernels")
     if results.probes:
         notes.append("probe: the strongest that sees layout, names or author alone, or no source at all")
-    marks = set() if results.too_few else {_mark(results.probes.get(track)) for track in results.tracks}
-    notes += [f"{mark} {meaning}" for mark, meaning in MARKS.items() if mark in marks]
     if any(metric.value is None for of in results.tracks.values() for metric in of.values()):
         notes.append("– what these questions do not ask, or too few of them to score")
     notes.append("↑ higher is better, ↓ lower is better")

@@ -23,6 +23,7 @@ TUNE = "tune"
 OF_TUNE = ("tracks", "specs", "all_baselines", "dataset", "gpu", "resamples", "seed", "as_json")
 """What the track `tune` takes."""
 """The track whose questions are answered by strategies, not by forecasts."""
+INTERRUPTED = "kbench: interrupted; the answers so far are kept, run the same command to go on"
 FIRST_MODEL = Path(__file__).parent / "evaluate" / "my_model.py.txt"
 """The example, as `kbench surrogate new` writes it."""
 FIELDS = tuple(field.name for field in dataclasses.fields(Options))
@@ -70,6 +71,7 @@ FIELDS = tuple(field.name for field in dataclasses.fields(Options))
     group=OUTPUT,
     help="Say what would be asked and what it would cost; ask nothing.",
 )
+@click.option("--brief", is_flag=True, cls=GroupedOption, group=OUTPUT, help="Print the headlines alone.")
 @click.option("--no-report", is_flag=True, cls=GroupedOption, group=OUTPUT, help="Skip report.html.")
 @click.option(
     "--list-metrics",
@@ -88,6 +90,7 @@ def evaluate(
     out: Path | None,
     compare_to: str | None,
     dry_run: bool,
+    brief: bool,
     no_report: bool,
     list_metrics: bool,
     as_json: bool,
@@ -120,20 +123,24 @@ def evaluate(
     from kbench.benchmark.evaluate.progress import TerminalProgress
 
     command = EvaluateCommand(
-        names, options, out=out, report=not no_report, compare_to=compare_to, compiler=compiler,
+        names, options, out=out, report=not no_report, brief=brief, compare_to=compare_to, compiler=compiler,
         progress=TerminalProgress(quiet=as_json and not sys.stderr.isatty()),
     )  # fmt: skip
     if dry_run:
         plan = command.plan()
         echo_json(dataclasses.asdict(plan)) if as_json else click.echo(plan.text())
         return
-    outcome = command.run()
+    try:
+        outcome = command.run()
+    except KeyboardInterrupt:
+        click.echo(INTERRUPTED, err=True)
+        sys.exit(130)
     if as_json or outcome.text:
         echo_json(outcome.values) if as_json else click.echo(outcome.text)
     for line in outcome.unanswered:
         click.echo(f"kbench: {line}", err=True)
     if outcome.interrupted:
-        click.echo("kbench: interrupted; the answers so far are kept, run the same command to go on", err=True)
+        click.echo(INTERRUPTED, err=True)
         sys.exit(130)
     if outcome.unanswered:
         sys.exit(1)

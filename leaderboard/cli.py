@@ -91,7 +91,11 @@ def check(paths: tuple[Path, ...], options: Options, labels: Path | None, format
     """List all errors in submissions; exit 1 if there are any."""
     from kbench.leaderboard.board import check_all, check_report
 
-    outcomes = check_all(paths, None if format_only else load_questions(options, labels)[1])
+    # A corpus is read in seconds, and files that are missing or unreadable show without it.
+    readable = not format_only and any(
+        all(flaw.field != "file" for flaw in one.flaws) for _, one in check_all(paths, None)
+    )
+    outcomes = check_all(paths, load_questions(options, labels)[1] if readable else None)
     if as_json:
         report = check_report(outcomes)
         echo_json(report)

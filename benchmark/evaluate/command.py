@@ -36,6 +36,7 @@ from kbench.benchmark.tracks import EDIT, PAIR_TRACKS
 from kbench.loaders.corpus.places import pulled
 from kbench.loaders.storage.janitor import make_folder
 from kbench.schemas import PairKind, UserError
+from kbench.schemas.ids import content_hash
 
 UNCHANGED = "transfer"
 """The built-in that stands beside every surrogate where a GPU is left out."""
@@ -48,6 +49,8 @@ BOARD_FOLDER = Path("leaderboard") / "submissions"
 """Where `kbench leaderboard build` finds entries of one's own."""
 UNUSUAL = re.compile(r"[^A-Za-z0-9]+")
 """What a folder's name has hyphens for."""
+READABLE = re.compile(r"[\w.=+-]{0,40}", re.ASCII)
+"""Arguments that can be part of a folder's name."""
 DEFAULTS = Options()
 REQUESTS, RESPONSES = "requests_file", "responses_file"
 """Arguments of `llm`."""
@@ -129,6 +132,8 @@ class EvaluateCommand:
     options: Options
     out: Path | None = None
     report: bool = True
+    brief: bool = False
+    """Whether the table has the headlines alone."""
     compare_to: str | None = None
     """Another surrogate, whose paired differences from the first are shown."""
     compiler: Compiler | None = None
@@ -149,7 +154,7 @@ class EvaluateCommand:
             target = locate(spec, self._forecasts_folder)
             # Arguments belong to the surrogate that was named, not to the baselines beside it.
             options = self.options if spec == self.names[0] else dataclasses.replace(self.options, arguments={})
-            job = Job(spec, target, options, self._folder_of(target))
+            job = Job(spec, target, options, self._folder_of(target, options))
             other = next((each for each in jobs.values() if each.target.name == target.name), None)
             if other is not None:
                 raise UserError(
@@ -234,7 +239,8 @@ class EvaluateCommand:
         results = {each.name: EvaluationResults.of(each, probes) for each in answered}
         values = {name: result.to_json() for name, result in results.items()}
         *others, last = results.values()
-        text = [terminal(last, [*others, *([] if unchanged is None else [EvaluationResults.of(unchanged)])])]
+        beside = [*others, *([] if unchanged is None else [EvaluationResults.of(unchanged)])]
+        text = [terminal(last, beside, self.brief)]
         if unchanged is not None:
             text.append(self._transfer(answered, unchanged, values))
         if self.questions.imported:
@@ -312,9 +318,8 @@ class EvaluateCommand:
             return {}
         from kbench.benchmark.scoring.probes import probe_scores
 
-        self.progress.stage("probes")
         bounds = Bounds(scored.ceilings, scored.floors)
-        return probe_scores(self.corpus, self.questions, self.options.bootstrap, bounds)
+        return probe_scores(self.corpus, self.questions, self.options.bootstrap, bounds, self.progress.stage)
 
     def _transfer(self, shown: Sequence[Evaluation], unchanged: Evaluation, values: dict[str, dict[str, Any]]) -> str:
         """Skill on the GPU left out, over the baseline that speedups stay what they were on the others."""
@@ -384,12 +389,16 @@ class EvaluateCommand:
         steps = [*todo, f"kbench leaderboard check {shlex.join(words)}", f"kbench leaderboard {score}"]
         return "\n  ".join(["next:", *steps])
 
-    def _folder_of(self, target: SurrogateTarget) -> Path:
+    def _folder_of(self, target: SurrogateTarget, options: Options) -> Path:
         name = target.name
         if self.out is None:
             # A file of one's own may have a built-in's name, whose results stay.
             name += f"-{target.kind}" if name in BUILT_IN and target.kind != "built_in" else ""
-            return DEFAULT_OUT / "-".join([name, *self._asked_for()])
+            # Of one's own model, variants by argument; requests to a language model and their answers share a folder.
+            given = {} if target.trusted or target.parts else options.recorded_arguments
+            variant = "-".join(f"{key}={given[key]}" for key in sorted(given))
+            variant = variant if READABLE.fullmatch(variant) else content_hash("arguments", variant)[:8]
+            return DEFAULT_OUT / "-".join(filter(None, [name, variant, *self._asked_for()]))
         if len(self.names) > 1:
             return self.out / name
         # What it is compared with is no part of its submission.

@@ -235,6 +235,8 @@ def evaluate_on(
         questions = questions() if callable(questions) else questions
         # Nothing learns from validation where that is asked about, but a map, which learns from it alone.
         splits = TRAIN_SPLITS[:1] if questions.split == VALIDATION and not target.parts else TRAIN_SPLITS
+        if questions.split == VALIDATION and target.parts:
+            progress.stage(f"note: {target.name} learns from validation, which is asked about; its gain shows on test")
         surrogate = surrogates[0]
         fit = functools.partial(
             fit_surrogates, surrogates, facts.fits, corpus, questions.dataset, progress, splits, target.name
@@ -258,6 +260,8 @@ def evaluate_on(
         answered = run(
             questions.queries, surrogates, store=store, repeats=facts.repeats, batch_size=batch_size, progress=tell
         )
+    if out is not None and answered.reused == len(questions.queries) and (out / CACHE / LOG).exists():
+        (out / CACHE / LOG).replace(out / LOG)
     scored_run = _as_scored(answered, surrogate, questions, options, progress)
     table = from_forecasts(scored_run.forecasts, [query.query_id for query in questions.queries])
     scored = score(questions, table, options.bootstrap)
@@ -370,8 +374,11 @@ def _confined(
         make_folder(out)
     log = None if out is None else out / LOG
     if log is not None:
-        # Tracebacks of an earlier version of the surrogate would mislead.
-        log.unlink(missing_ok=True)
+        # Tracebacks of an earlier version of the surrogate would mislead; it comes back where nothing is asked anew.
+        make_folder(log.parent / CACHE)
+        (log.parent / CACHE / LOG).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            log.replace(log.parent / CACHE / LOG)
     processes = [
         stack.enter_context(ProcessSurrogate(target, arguments, confinement, log))
         for _ in range(max(1, options.concurrency))

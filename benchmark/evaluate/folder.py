@@ -44,8 +44,8 @@ KNOWN_TO_AUTHORS = (
 CONTAMINATION = {"static": KNOWN_TO_AUTHORS, "static-compiler": KNOWN_TO_AUTHORS}
 """What may be said against a built-in that learns; the others look at nothing that could leak."""
 KINDS = dict.fromkeys(("static", "static-compiler", "nearest"), "statistical") | {"llm": "language_model"}
-GUESSES = "in kind what it is, and in open_weights whether anyone can run it: both are guesses so far"
-LICENCES = (f"state the licence; {GUESSES}", f"state the licence of the model; {GUESSES}")
+GUESSES = "and correct kind and open_weights, which are guesses"
+LICENCES = (f"state the licence, {GUESSES}", f"state the licence of the model, {GUESSES}")
 """What is asked of the author of a surrogate, and of whoever asked a language model. A guess cannot say it is one."""
 UNNAMEABLE = re.compile(r"[^A-Za-z0-9 ._+-]+")
 """What the name of an entry cannot hold."""

@@ -83,7 +83,7 @@ class Options:
     arguments: Mapping[str, Any] = setting(
         MODEL, "Argument of the surrogate. Repeatable.", {}, flags=("--surrogate-arg",), multiple=True, metavar="K=V"
     )
-    batch_size: int | None = setting(MODEL, "Queries per call of forecast().", type=COUNT)
+    batch_size: int | None = setting(MODEL, "Queries per call of forecast(); 64 for your own model.", type=COUNT)
     ensemble: bool = setting(MODEL, "Average the repeats of a query into one forecast.", False)
     concurrency: int = setting(LIMITS, "Processes for your own surrogate.", 1, type=COUNT)
     timeout_s: float = setting(

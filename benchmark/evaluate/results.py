@@ -28,6 +28,7 @@ from kbench.benchmark.metrics.registry import METRICS, headline, of_track
 from kbench.benchmark.questions.build import VALIDATION
 from kbench.benchmark.scoring.compare import BesideProbes, beside_probes
 from kbench.benchmark.scoring.score import Scored, finite
+from kbench.benchmark.surrogates.resolve import BUILT_IN, locate
 from kbench.benchmark.tracks import OVERALL
 from kbench.schemas import Score
 
@@ -42,7 +43,7 @@ STANDINGS = Path(__file__).with_name("standings.json")
 FIRST, LANGUAGE_MODEL = "first model", "language model"
 ASKED_MODEL = "claude zero-shot"
 """The entry whose figures stand for a language model; `docs/evaluate.md` says where its answers are."""
-WHOLE, CORE, CORE_SHOTS = "test", "core", "core-8-shots"
+WHOLE, CORE, CORE_SHOTS, VALIDATION_CORE = "test", "core", "core-8-shots", "validation-core"
 FEWEST = 300
 """Queries from which figures of a part that a user chose are called headlines."""
 HEADLINE, REACHED = "*", "~"
@@ -222,7 +223,7 @@ class EvaluationResults:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return dataclasses.asdict(self)
+        return dataclasses.asdict(self) | {"note": seen_before(self)}
 
     @property
     def title(self) -> str:
@@ -258,8 +259,11 @@ def warning_of(evaluation: Evaluation) -> str | None:
     )
 
 
-def terminal(results: EvaluationResults, others: Sequence[EvaluationResults] = ()) -> str:
-    """The results of one surrogate, with the values of others beside it; first what must not be overlooked."""
+def terminal(results: EvaluationResults, others: Sequence[EvaluationResults] = (), brief: bool = False) -> str:
+    """The results of one surrogate, with the values of others beside it; first what must not be overlooked.
+
+    In brief it is the headlines alone, without most of the legend.
+    """
     probe = ["probe"] if results.probes else []
     shown = [each.entry or each.surrogate for each in (results, *others)]
     if len(set(shown)) < len(shown):
@@ -267,9 +271,9 @@ def terminal(results: EvaluationResults, others: Sequence[EvaluationResults] = (
     head = ["", shown[0], "95 % interval", "floor", *probe, "ceiling", *shown[1:]]
     rows = [head]
     for track, metrics in results.tracks.items():
-        rows.append([track.upper(), *[""] * (len(head) - 1)])
+        rows += [] if brief else [[track.upper(), *[""] * (len(head) - 1)]]
         for metric in of_track(track):
-            if metric.shown >= Shown.TERMINAL and metric.name in metrics:
+            if metric.shown >= Shown.TERMINAL and metric.name in metrics and (metric.headline or not brief):
                 beside = results.probes.get(track) if metric.headline else None
                 cells = _row(metric, metrics[metric.name], others, beside, results.too_few is None)
                 rows.append(cells if results.probes else cells[:4] + cells[5:])
@@ -277,7 +281,7 @@ def terminal(results: EvaluationResults, others: Sequence[EvaluationResults] = (
     if results.too_few:
         lead = [results.too_few, *filter(None, [results.below_zero])]
     warnings = filter(None, (each.warning for each in (results, *others)))
-    return "\n".join([*warnings, _title(results), "", *lead, "", *_aligned(rows), "", *_notes(results)])
+    return "\n".join([*warnings, _title(results), "", *lead, "", *_aligned(rows), "", *_notes(results, brief)])
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
@@ -337,7 +341,7 @@ def seen_before(results: EvaluationResults) -> str | None:
     return f"warning: {results.surrogate} has learned from the validation problems, so these figures flatter it{fix}"
 
 
-def _notes(results: EvaluationResults) -> list[str]:
+def _notes(results: EvaluationResults, brief: bool) -> list[str]:
     cost, failures = results.cost, results.failures
     speed = "" if cost.forecasts_per_s is None else f", {cost.forecasts_per_s:,.0f} forecasts/s"
     tokens = "" if cost.total_tokens is None else f", {cost.total_tokens:,} tokens"
@@ -359,11 +363,13 @@ def _notes(results: EvaluationResults) -> list[str]:
         notes.append(f"headlines among the answered queries alone, which are no random part: {', '.join(figures)}")
     if results.stray_answers:
         notes.append(f"{results.stray_answers:,} answers to queries that were not asked were ignored")
+    marks = set() if results.too_few else {_mark(results.probes.get(track)) for track in results.tracks}
+    notes += [f"{mark} {meaning}" for mark, meaning in MARKS.items() if mark in marks]
+    if brief:
+        return notes
     notes.append("floor: training frequencies or a random order; ceiling: a second measurement of the same kernels")
     if results.probes:
         notes.append("probe: the strongest that sees layout, names or author alone, or no source at all")
-    marks = set() if results.too_few else {_mark(results.probes.get(track)) for track in results.tracks}
-    notes += [f"{mark} {meaning}" for mark, meaning in MARKS.items() if mark in marks]
     if any(metric.value is None for of in results.tracks.values() for metric in of.values()):
         notes.append("– what these questions do not ask, or too few of them to score")
     notes.append("↑ higher is better, ↓ lower is better")
@@ -381,7 +387,7 @@ def standing_rows(results: EvaluationResults) -> list[list[str]]:
     No language model was asked about validation problems.
     """
     others, part = _comparable(results), _part(results)
-    names = [FIRST, "best built-in", *([] if part == VALIDATION else [ASKED_MODEL])] if others else []
+    names = [FIRST, "best built-in", *([] if results.split == VALIDATION else [ASKED_MODEL])] if others else []
     head = ["", results.title, "prior", *names, "ceiling"]
     table = [head]
     for track, metrics in results.tracks.items():
@@ -404,12 +410,12 @@ def standing_notes(results: EvaluationResults) -> list[str]:
         lines.append(
             "best built-in: the best of each track; recorded figures of others may differ from a rerun by 0.002"
         )
-    if others and _part(results) == VALIDATION:
+    if others and results.split == VALIDATION:
         lines.append("no language model was asked about validation problems")
     if not others and results.dataset == _standings()["dataset"]:
         lines.append(
-            "no first model or built-in beside it: what they reach is recorded for test, core of test, core of test "
-            "with eight shots, and validation alone; --compare NAME scores one"
+            "no first model or built-in beside it: what they reach is recorded for test, validation, the core of each "
+            "and core of test with eight shots alone; --compare NAME scores one"
         )
     return [*lines, results.below_zero] if results.below_zero else lines
 
@@ -417,13 +423,18 @@ def standing_notes(results: EvaluationResults) -> list[str]:
 def _comparable(results: EvaluationResults) -> dict[str, Any]:
     entries, part = dict(_standings()["entries"]), _part(results)
     same = results.dataset == _standings()["dataset"] and any(part in figures for figures in entries.values())
+    itself = results.surrogate in {*BUILT_IN} & {*entries} and results.found_at == locate(results.surrogate).found_at
+    if itself and not (results.arguments or results.limited or results.split == VALIDATION):
+        # A built-in beside itself has one figure, not the recorded one too.
+        mine = {track: {name: one.value for name, one in of.items()} for track, of in results.tracks.items()}
+        entries[results.surrogate] = entries[results.surrogate] | {part: mine}
     return entries if same else {}
 
 
 def _part(results: EvaluationResults) -> str | None:
     """What the recorded figures call these questions; None where nobody else was asked them."""
     asked = {(WHOLE, None, 0): WHOLE, (WHOLE, CORE, 0): CORE, (WHOLE, CORE, 8): CORE_SHOTS}
-    asked[VALIDATION, None, 0] = VALIDATION
+    asked |= {(VALIDATION, None, 0): VALIDATION, (VALIDATION, CORE, 0): VALIDATION_CORE}
     return asked.get((results.split, results.subset, results.shots))
 
 

@@ -45,7 +45,11 @@ NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def probe_scores(
-    corpus: Tables, questions: Questions, settings: BootstrapSettings | None = None, bounds: Bounds | None = None
+    corpus: Tables,
+    questions: Questions,
+    settings: BootstrapSettings | None = None,
+    bounds: Bounds | None = None,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Scored]:
     """What every probe scores; nothing on kernels of others, of which nobody knows who writes alike."""
     if questions.imported:
@@ -53,18 +57,20 @@ def probe_scores(
     ids = [query.query_id for query in questions.queries]
     return {
         name: score(questions, align(answers, ids), settings, sliced=False, bounds=bounds, headlines_alone=True)
-        for name, answers in _answers(corpus, questions).items()
+        for name, answers in _answers(corpus, questions, tell).items()
     }
 
 
-def _answers(corpus: Tables, questions: Questions) -> dict[str, pa.Table]:
+def _answers(corpus: Tables, questions: Questions, tell: Callable[[str], None]) -> dict[str, pa.Table]:
     """The probes' forecasts of the whole split, learnt for the first that asks and then kept."""
     code = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     key = content_hash("probes", corpus.fingerprint, questions.split, str(questions.gpu), code)
     folder = data_home() / "probes" / key
     paths = {name: folder / f"{name}.parquet" for name in NAMES}
     if all(path.is_file() for path in paths.values()):
+        tell("probes")
         return {name: read_forecasts(path) for name, path in paths.items()}
+    tell(f"probes learn {questions.split}, which takes a minute once; their answers are kept")
     import sklearn.ensemble  # noqa: F401
     from threadpoolctl import threadpool_limits
 

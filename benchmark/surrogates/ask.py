@@ -95,14 +95,18 @@ class _Asker:
         keys = [(query.query_id, repeat) for query in batch for repeat in range(self._repeats)]
         result = []
         stray = next((key[0] for key in sorted(answers.keys() - {*keys})), None)
-        besides = "" if stray is None else f"; it holds {stray[:40]!r}, which was not asked about"
+        missing = "forecast(queries) returned no row for this query; return one for each"
+        if stray is not None:
+            missing = (
+                f"no answer to this query among those returned; it holds {stray[:40]!r}, which was not asked about"
+            )
         for key in keys:
             if counts[key] > 1:
                 made = failure(key[0], f"answered {counts[key]} times; it must answer once", key[1])
             elif key in answers:
                 made = accept(answers[key])
             else:
-                made = failure(key[0], f"no answer to this query among those returned{besides}", key[1])
+                made = failure(key[0], missing, key[1])
             if made.elapsed_s is None and not self._times_itself:
                 made = dataclasses.replace(made, elapsed_s=elapsed_s)
             result.append(made)

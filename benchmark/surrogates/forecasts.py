@@ -82,7 +82,10 @@ def read_forecasts(path: Path) -> pa.Table:
     except (OSError, ValueError, TypeError, OverflowError, RecursionError, pa.ArrowException) as error:
         first = str(error).splitlines()[0]
         raise DataError(f"{path} cannot be read as forecasts ({first}); write .parquet or .jsonl forecasts") from None
-    return conform(table, str(path))
+    table = conform(table, str(path))
+    if table.num_rows and all(table.column(name).null_count == table.num_rows for name in ("probabilities", "failure")):
+        raise DataError(f"{path} has rows without 'probabilities'; give {bins.COUNT} numbers that sum to one in each")
+    return table
 
 
 def conform(table: pa.Table, where: str) -> pa.Table:

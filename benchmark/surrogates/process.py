@@ -115,6 +115,7 @@ class ProcessSurrogate:
         self._training: Path | None = None
         self._facts: SurrogateFacts | None = None
         self._hidden: Sequence[Path] = ()
+        self._remarks: list[str] = []
 
     def start(self) -> SurrogateFacts:
         """Start the process and construct the surrogate.
@@ -160,8 +161,17 @@ class ProcessSurrogate:
             NoAnswerError: there is none; the process is fresh on the next call.
         """
         self.start()
-        rows = self._ask(("forecast", list(queries)), list, self._limits.forecast_s)
+        try:
+            rows = self._ask(("forecast", list(queries)), list, self._limits.forecast_s)
+        except NoAnswerError as error:
+            if len(queries) > 1:
+                self._remarks = self._remarks or [f"a batch of {len(queries)} failed and was asked singly: {error}"]
+            raise
         return [forecast_from(row) for row in rows if isinstance(row, dict) and isinstance(row.get("query_id"), str)]
+
+    def remarks(self) -> list[str]:
+        """What is to be known of its answers: a batch that fails costs time, though none of its answers may."""
+        return self._remarks
 
     def stop(self) -> None:
         """End the process and everything it started."""
@@ -264,9 +274,11 @@ class ProcessSurrogate:
             code = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             return "closed its connection"
+        limit = self._limits.memory_gb
+        cause = "" if limit is None or code == 0 else f"; --memory-gb {limit:g} may be too little"
         if 0 <= code <= KILLED_BY:
-            return f"its process ended with exit code {code}"
-        return f"its process was killed by signal {-code if code < 0 else code - KILLED_BY}"
+            return f"its process ended with exit code {code}{cause}"
+        return f"its process was killed by signal {-code if code < 0 else code - KILLED_BY}{cause}"
 
 
 @functools.cache

@@ -163,13 +163,15 @@ def _row(row: Any, query: Query) -> Any:
 
 def forecast_from(row: Mapping[str, Any]) -> Forecast:
     """The forecast with these fields; a failure that says why where they make none."""
+    repeat = row["repeat"] if isinstance(row.get("repeat"), int) else 0
     try:
         probabilities = row.get("probabilities")
         if isinstance(probabilities, list):
             # Whole numbers are fine as probabilities; `accept` names what is no number.
             numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in probabilities)
+            if numeric and not all(map(math.isfinite, probabilities)):
+                return failure(row["query_id"], str(distribution_error(probabilities)), repeat)
             row = {**row, "probabilities": [float(v) for v in probabilities] if numeric else probabilities}
         return accept(from_dict(Forecast, row))
-    except DataError as error:
-        repeat = row.get("repeat", 0)
-        return failure(row["query_id"], str(error), repeat if isinstance(repeat, int) else 0)
+    except (DataError, OverflowError) as error:
+        return failure(row["query_id"], str(error), repeat)

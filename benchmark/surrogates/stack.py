@@ -77,6 +77,8 @@ class CombinedSurrogate:
         """Learn from the validation split of a corpus."""
         self.tell("reading validation questions and training pairs")
         validation = Validation.of(build_questions(corpus, "validation", limit=self._limit))
+        fewer = "" if self._limit else "; --surrogate-arg validation_limit=N takes fewer"
+        self.tell(f"learning a map from {len(validation.queries):,} validation queries{fewer}")
         fits = any(callable(getattr(part.surrogate, "fit", None)) for part in self._parts)
         self.learn(validation, list(training_pairs(corpus)) if fits else (), corpus)
 

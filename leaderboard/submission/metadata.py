@@ -92,7 +92,7 @@ def _wrong(submission: Submission) -> Iterator[tuple[str, str, str]]:
     for name in ("authors", "license", "hardware", "training_data", "contamination"):
         for text in _texts(getattr(submission, name)):
             if text.startswith("unknown: "):
-                yield name, shown(text), f"{UNSTATED}{text.removeprefix('unknown: ')}"
+                yield name, "unknown", f"{UNSTATED}{text.removeprefix('unknown: ')}"
     for name, fix in (("authors", "name who made it"), ("tracks", "name the tracks that the forecasts are for")):
         if not getattr(submission, name):
             yield name, "[]", fix

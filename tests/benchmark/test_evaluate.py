@@ -264,6 +264,18 @@ def test_ctrl_c_keeps_what_is_done(corpus_path: Path, tmp_path: Path) -> None:
     assert 2 <= len(kept.read_text().splitlines()) < 100
 
 
+def test_ctrl_c_while_scoring_says_how_to_go_on(
+    corpus_path: Path, in_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kbench.benchmark.evaluate.evaluate.score", interrupted)
+    result = CliRunner().invoke(evaluate, ["--dataset", str(corpus_path), "--surrogate", "prior"])
+    assert result.exit_code == 130
+    assert "run the same command to go on" in result.stderr
+
+
 def test_surrogate_that_answers_nothing_has_no_scores_and_exit_code_1(corpus_path: Path, tmp_path: Path) -> None:
     model, out = tmp_path / "mute.py", tmp_path / "o"
     model.write_text("class Mute:\n    def forecast(self, queries):\n        raise ValueError('not today')\n")
@@ -381,7 +393,7 @@ def test_an_entry_of_a_language_model_is_the_model_s(
     assert entry.version == version or (version is None and re.fullmatch(r"\d{4}-\d\d-\d\d", entry.version))
     assert entry.authors[0].startswith("unknown: ")
     assert entry.license.startswith("unknown: ")
-    assert "in kind what it is, and in open_weights whether anyone can run it" in entry.license
+    assert "correct kind and open_weights, which are guesses" in entry.license
 
 
 def test_a_wrong_argument_names_the_nearest_and_all(corpus_path: Path, tmp_path: Path, in_folder: Path) -> None:

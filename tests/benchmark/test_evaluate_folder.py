@@ -142,6 +142,14 @@ def test_two_surrogates_of_one_folder_are_refused_at_once(corpus_path: Path, tmp
     assert not (tmp_path / "o").exists()
 
 
+def test_a_log_stays_where_nothing_is_asked_anew(corpus_path: Path, tmp_path: Path, model: str) -> None:
+    log = tmp_path / "o" / "surrogate.log"
+    for word in ("one", "one", "two"):
+        Path(model).write_text(MODEL.replace("        return", f"        print({word!r})\n        return"))
+        call(corpus_path, "--surrogate", model, "--out", log.parent)
+        assert {*log.read_text().split()} == {word}
+
+
 def test_a_file_leaves_a_built_in_s_results(corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     call(corpus_path, "--surrogate", "length")
@@ -178,6 +186,7 @@ def test_each_kind_of_run_has_a_default_folder_of_its_own(corpus_path: Path, in_
         "model-core": ["--subset", "core"], "model-8-shots": ["--shots", 8], "model-limit-9": ["--limit", 9],
         "model-validation": ["--split", "validation"], "model-core-2-shots-limit-5": ["--limit", 5, "--shots", 2,
                                                                                       "--subset", "core"],
+        "model-size=-1": ["--surrogate-arg", "size=-1"], "model-13174f0d": ["--surrogate-arg", "size=a/b"],
     }  # fmt: skip
     for name, arguments in asked.items():
         call(corpus_path, "--surrogate", model, *arguments)

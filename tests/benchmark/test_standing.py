@@ -51,12 +51,28 @@ def test_a_result_begins_with_others_on_the_same_questions(found: EvaluationResu
     assert len(standing.standing_rows(found)) == 1 + len(found.tracks)
 
 
+def test_a_built_in_beside_itself_has_one_figure(found: EvaluationResults, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = {"dataset": found.dataset, "entries": {"length": {"test": {"forecast": {"skill": 9.0}}}}}
+    monkeypatch.setattr(standing, "_standings", lambda: recorded)
+    row = standing.standing_rows(found)[1]
+    assert row[4] == f"{row[1]} length"
+    assert standing.standing_rows(dataclasses.replace(found, found_at="a file"))[1][4] == "9.000 length"
+    assert standing.standing_rows(dataclasses.replace(found, arguments={"a": 1}))[1][4] == "9.000 length"
+
+
 def test_other_questions_have_no_others_beside_them(found: EvaluationResults, others: None) -> None:
     for changes in ({"dataset": "another"}, {"shots": 2}, {"split": "test_near"}):
         assert standing.standing_rows(dataclasses.replace(found, **changes))[0][1:] == ["length", "prior", "ceiling"]
     shots = dataclasses.replace(found, subset="core", shots=8)
     assert standing.standing_rows(shots)[1][3:6] == ["–", "0.500 online", "–"], "core without shots is not beside it"
     assert "a part of them" in standing.standing_notes(dataclasses.replace(found, limited=True))[0]
+
+
+def test_in_brief_the_headlines_stand_alone(found: EvaluationResults) -> None:
+    lines = terminal(found, brief=True).splitlines()
+    assert [line.split()[1] for line in lines if line.startswith((" * ", " ~ "))] == [*found.headlines.values()]
+    assert not any(word in line for line in lines for word in ("RANK", "ndcg", "floor: "))
+    assert any(line.startswith("overall ") for line in lines)
 
 
 def test_a_few_questions_have_no_headlines(corpus_path: Path, found: EvaluationResults) -> None:
@@ -90,13 +106,16 @@ def test_an_evaluation_is_shown_in_a_line(corpus_path: Path) -> None:
 def test_validation_has_a_yardstick_and_no_language_model(
     found: EvaluationResults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entries = {name: {"validation": {"forecast": {"skill": 0.3}}} for name in ("static", standing.FIRST)}
+    figures = {part: {"forecast": {"skill": skill}} for part, skill in (("validation", 0.3), ("validation-core", 0.4))}
+    entries = dict.fromkeys(("static", standing.FIRST), figures)
     monkeypatch.setattr(standing, "_standings", lambda: {"dataset": found.dataset, "entries": entries})
     head, forecast, *_ = standing.standing_rows(dataclasses.replace(found, split="validation"))
     assert head == ["", "length", "prior", "first model", "best built-in", "ceiling"]
     assert forecast[3:5] == ["0.300", "0.300 static"]
     assert "no language model" in standing.standing_notes(dataclasses.replace(found, split="validation"))[-1]
-    part = dataclasses.replace(found, split="validation", subset="core")
+    core = dataclasses.replace(found, split="validation", subset="core")
+    assert standing.standing_rows(core)[1][3:] == ["0.400", "0.400 static", standing.standing_rows(core)[1][-1]]
+    part = dataclasses.replace(core, shots=2)
     assert "no first model or built-in beside it" in standing.standing_notes(part)[0]
 
 
@@ -171,7 +190,10 @@ def test_the_notes_say_where_figures_of_others_are_from_or_that_there_are_none(
 ) -> None:
     assert headline("forecast").text(-0.0004) == "0.000", "not -0.000"
     assert "the best of each track" in standing.standing_notes(found)[-1]
-    assert "recorded for test, core" in standing.standing_notes(dataclasses.replace(found, split="test_near"))[0]
+    assert (
+        "recorded for test, validation, the core of each"
+        in standing.standing_notes(dataclasses.replace(found, split="test_near"))[0]
+    )
     assert standing.standing_notes(dataclasses.replace(found, dataset="another")) == []
     warned = dataclasses.replace(found, warning="most have no answer")
     assert terminal(warned).splitlines()[0] == "most have no answer"

@@ -22,6 +22,8 @@ from kbench.benchmark.questions.answers import packed_answers, read_answers
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.build import training_pairs
 from kbench.benchmark.questions.corpus_view import benchmark_of
+from kbench.benchmark.scoring.probes import probe_scores
+from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts import to_arrow
 from kbench.benchmark.surrogates.llm import render
 from kbench.benchmark.training.formats import training_rows
@@ -172,13 +174,18 @@ def test_overall_is_the_mean_of_the_headlines_between_floor_and_ceiling(corpus: 
 
 def test_probes_learn_what_their_features_tell_and_no_more(corpus: Tables) -> None:
     """Here speed follows from numbers in the source; how often a kernel is asked about says nothing."""
-    report = audited(corpus, Options().questions(corpus), {})
+    questions = Options().questions(corpus)
+    report = audited(corpus, questions, {})
     assert set(report) == {"forecast", "edit", "rank", "select", "overall"}
     probes = report["rank"]["probes"]
     assert set(probes) == {"source-free", "author", "layout", "names"}
     assert probes["author"]["value"] == 0.0, "a pool has one author class"
     assert abs(probes["source-free"]["value"]) < 0.3
     assert "RANK spearman" in audit_text(report)
+    told: list[str] = []
+    for asked in (questions, dataclasses.replace(questions, gpu="another")):
+        probe_scores(corpus, asked, BootstrapSettings(resamples=0), tell=told.append)
+    assert told == ["probes", "probes learn test, which takes a minute once; their answers are kept"]
 
 
 @pytest.mark.parametrize("surrogate", ["prior", "length", "nearest"])

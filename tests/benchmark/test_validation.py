@@ -58,6 +58,8 @@ def test_a_model_that_saw_validation_says_so(corpus_path: Path, in_folder: Path,
         assert lines[1] == ""
     else:
         assert lines[1].startswith(said)
+    (results,) = Path("runs").rglob("*-validation/results.json")
+    assert json.loads(results.read_text())["note"] == (lines[1] or None)
     assert "flatter" not in call(corpus_path, "--surrogate", spec)[0]
 
 

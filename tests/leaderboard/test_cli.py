@@ -48,6 +48,15 @@ def test_check_lists_all_and_exits_with_one(submissions: dict[str, Path], board_
     assert "only you know: state the licence" in text.output
 
 
+def test_files_that_cannot_be_read_are_named_without_a_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbench.leaderboard.cli.load_questions", lambda *given: pytest.fail("the corpus is read"))
+    (tmp_path / "submission.json").write_text("{")
+    outcome = _run("check", tmp_path)
+    assert outcome.exit_code == 1
+    assert "submission.json: file is" in outcome.output
+    assert "exactly one of forecasts" in outcome.output
+
+
 def test_scores_equal_earlier_results(submissions: dict[str, Path], board_corpus: Path, tmp_path: Path) -> None:
     results = tmp_path / "results"
     arguments = ("score", submissions["prior"].parent, "--dataset", board_corpus, "--resamples", 20)

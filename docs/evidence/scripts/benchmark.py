@@ -19,7 +19,14 @@ import click
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
-from kbench.benchmark.evaluate.results import ASKED_MODEL, CORE_SHOTS, FIRST, LANGUAGE_MODEL, STANDINGS
+from kbench.benchmark.evaluate.results import (
+    ASKED_MODEL,
+    CORE_SHOTS,
+    FIRST,
+    LANGUAGE_MODEL,
+    STANDINGS,
+    VALIDATION_CORE,
+)
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.questions.build import VALIDATION
@@ -75,7 +82,7 @@ def scored() -> dict[str, Any]:
             }
         )
     found["board"] = board_power(on_board["test"], on_board["core"])
-    return found | {part: with_shots(options) for part, options in WITH_SHOTS.items()} | {VALIDATION: on_validation()}
+    return found | {part: with_shots(options) for part, options in WITH_SHOTS.items()} | on_validation()
 
 
 def board_power(whole: Mapping[str, Scored], core: Mapping[str, Scored]) -> dict[str, Any]:
@@ -126,16 +133,23 @@ def with_shots(options: Options) -> dict[str, Any]:
 
 
 def on_validation() -> dict[str, Any]:
-    """The headlines of the first model and of built-ins on validation, all with what they learn from train alone."""
+    """The headlines of the first model and of built-ins on validation, all with what they learn from train alone.
+
+    Of the whole split and of its core.
+    """
     options = Options(split=VALIDATION, resamples=0)
     corpus = options.corpus()
     questions = options.questions(corpus)
-    figures = {}
+    core = dataclasses.replace(options, subset="core").questions(corpus)
+    asked = [query.query_id for query in core.queries]
+    figures, of_core = {}, {}
     for name, arguments in LEARN_FROM_TRAIN.items():
         settings = dataclasses.replace(options, arguments=arguments)
         spec = str(ROOT / "examples" / "my_model.py") if name == FIRST else name
-        figures[name] = evaluate_on(spec, corpus, settings, questions=questions).scored.figures
-    return headlines(questions, figures, [])
+        evaluation = evaluate_on(spec, corpus, settings, questions=questions)
+        figures[name] = evaluation.scored.figures
+        of_core[name] = score(core, from_forecasts(evaluation.run.forecasts, asked), options.bootstrap).figures
+    return {VALIDATION: headlines(questions, figures, []), VALIDATION_CORE: headlines(core, of_core, [])}
 
 
 def headlines(questions: Questions, figures: Mapping[str, Any], models: list[str]) -> dict[str, Any]:
@@ -150,7 +164,7 @@ def headlines(questions: Questions, figures: Mapping[str, Any], models: list[str
 def standings(found: dict[str, Any]) -> dict[str, Any]:
     """What `kbench evaluate` shows beside a surrogate: each entry's headlines; of language models ASKED_MODEL's."""
     entries: dict[str, Any] = {}
-    for part in (*PARTS, *WITH_SHOTS, VALIDATION):
+    for part in (*PARTS, *WITH_SHOTS, VALIDATION, VALIDATION_CORE):
         models = found[part]["language_models"]
         for track in TRACK_NAMES:
             for name, one in found[part][track]["entries"].items():

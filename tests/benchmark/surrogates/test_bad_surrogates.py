@@ -67,11 +67,12 @@ ANSWER = "return [Forecast(query_id=q.query_id, probabilities=SHARE) for q in qu
         (f"if any(q.query_id == FIRST for q in queries): os._exit(3)\n{ANSWER}", "exit code 3", 1),
         (f"if any(q.query_id == FIRST for q in queries): sys.exit(0)\n{ANSWER}", "exit code 0", 1),
         (f"if any(q.query_id == FIRST for q in queries): os.kill(os.getpid(), 9)\n{ANSWER}", "signal 9", 1),
-        (ANSWER.replace("in queries]", "in queries[1:]]"), "no answer to this query", 2),
+        (ANSWER.replace("in queries]", "in queries[1:]]"), "returned no row for this query", 2),
         (ANSWER.replace("in queries]", "in [*queries, queries[0]]]"), "answered 2 times", 2),
         ("return [Forecast(query_id=q.query_id, probabilities=(0.1,) * 8) for q in queries]", "sum to 0.8", 8),
         ("return [Forecast(query_id=q.query_id, probabilities=(-0.5, 1.5) + (0.0,) * 6) for q in queries]", "≥ 0", 8),
-        ("return [Forecast(query_id=q.query_id, probabilities=(float('nan'),) * 8) for q in queries]", "finite", 8),
+        ("return [Forecast(query_id=q.query_id, probabilities=(float('nan'),) * 8) for q in queries]",
+         "probability of bin 1 is nan; it must be a finite number ≥ 0", 8),
         ("return [Forecast(query_id=q.query_id, probabilities=(0.5, 0.5)) for q in queries]", "hold 2 numbers", 8),
         ("return [Forecast(query_id=q.query_id) for q in queries]", "from_speedup(query_id, speedup", 8),
         ("return [object() for q in queries]", "a row of type object", 8),
@@ -116,7 +117,12 @@ def test_arrays_and_dictionaries_are_forecasts_too(questions: Questions, tmp_pat
 def test_query_that_hangs_costs_only_itself(questions: Questions, tmp_path: Path) -> None:
     queries = questions.queries[:4]
     hang = f"if any(q.query_id == {queries[2].query_id!r} for q in queries): time.sleep(600)\n{ANSWER}"
-    done = ask(write(tmp_path, hang), queries, tmp_path, timeout=2.5)
+    with (
+        ProcessSurrogate(locate(write(tmp_path, hang)), {}, Confinement(forecast_s=2.5)) as process,
+        ForecastStore(None) as store,
+    ):
+        done = run(queries, [process], store=store, batch_size=4)
+        assert process.remarks() == ["a batch of 4 failed and was asked singly: no answer within 2.5 s"]
     assert [f.failure is not None for f in done.forecasts] == [False, False, True, False]
     assert "no answer within 2.5 s" in next(iter(done.failures))
 

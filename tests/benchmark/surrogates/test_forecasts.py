@@ -118,6 +118,7 @@ def test_float32_probabilities_and_absent_columns_are_fine(tmp_path: Path) -> No
         (pa.table({"question_id": IDS}), "call it 'query_id', rename it"),
         (pa.table({"probabilities": [[0.1]]}), "no column 'query_id'"),
         (pa.table({"query_id": IDS, "probabilities": ["a", "b", "c"]}), "column 'probabilities' has the wrong type"),
+        (pa.table({"query_id": IDS}), "rows without 'probabilities'; give 8 numbers"),
     ],
 )
 def test_foreign_columns_are_refused_by_name(tmp_path: Path, table: pa.Table, message: str) -> None:

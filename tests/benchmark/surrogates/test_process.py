@@ -100,6 +100,8 @@ def test_the_log_shows_what_is_printed_while_the_process_runs(tmp_path: Path) ->
 def test_memory_is_limited(tmp_path: Path, questions: Questions) -> None:
     with pytest.raises(NoAnswerError, match="MemoryError"):
         asked(tmp_path, questions, "len(bytearray(3 * 10**9))", memory_gb=1.5)
+    with pytest.raises(UserError, match=r"ended with exit code \d+; --memory-gb 0\.01 may be too little"):
+        asked(tmp_path, questions, "0", memory_gb=0.01)
 
 
 def test_import_and_fit_have_limits_of_their_own(tmp_path: Path, questions: Questions) -> None:

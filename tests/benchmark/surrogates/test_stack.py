@@ -12,6 +12,7 @@ from kbench.benchmark.cli import evaluate as command
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.folder import write_folder
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.evaluate.progress import TerminalProgress
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.forecast import ece, log_score, rps
 from kbench.benchmark.questions.questions import strings
@@ -236,10 +237,15 @@ def test_a_built_in_stands_beside_a_part_that_sees_no_answers(large_corpus_path:
         assert found.learned_from == ("train", "validation")
 
 
-def test_forecasts_by_what_learned_from_validation_calibrate_nothing(large_corpus_path: Path, tmp_path: Path) -> None:
+def test_forecasts_by_what_learned_from_validation_calibrate_nothing(
+    large_corpus_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     corpus, asked = Corpus.open(large_corpus_path), Options(resamples=5, tracks=("forecast",), split="validation")
     for spec, learned in (("length", ("train",)), ("calibrated:length", ("train", "validation"))):
-        done = evaluate_on(spec, corpus, asked)
+        done = evaluate_on(spec, corpus, asked, progress=TerminalProgress())
+        told = capsys.readouterr().err
+        assert ("validation queries; --surrogate-arg validation_limit=N takes fewer" in told) == (len(learned) > 1)
+        assert ("which is asked about; its gain shows on test" in told) == (len(learned) > 1)
         assert done.learned_from == learned
         file = str(write_folder(done, tmp_path / spec)["forecasts.parquet"])
         options = Options(resamples=5, tracks=("forecast",), arguments={"validation_forecasts": file})

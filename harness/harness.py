@@ -245,7 +245,7 @@ class Harness:
                 definition = problem(kernel.problem_id)
                 refuse_without_gpu(definition, chosen_sizes(definition, workloads or self.settings.workloads))
             task = self._task(kernel.problem_id, workloads or self._chosen(kernel.problem_id), check_only=check_only)
-            job = Job(number, kernel, task, alone=kernel.kernel_id in fragile)
+            job = Job(number, kernel, task, self._planned(kernel.problem_id), alone=kernel.kernel_id in fragile)
             refused = refusal(adapter_for(kernel.source), kernel.problem_id)
             if refused is not None:
                 # Nothing is left to plan: the kernel's form alone says that it solves another problem.
@@ -271,6 +271,14 @@ class Harness:
             definition, sizes, min((int(q.facts.get("memory_bytes") or 0) for q in self._queues), default=0)
         )
         return self.settings.workloads
+
+    def _planned(self, problem_id: str) -> tuple[str, ...] | None:
+        """Names of the workloads to plan: without those that are left out, whose failure would be everybody's."""
+        definition, limit_bytes = problem(problem_id), self.settings.max_memory_bytes
+        if limit_bytes is None:
+            return None
+        fit = fitting(definition, definition.sizes, limit_bytes)
+        return tuple(size.name for size in fit) if len(fit) < len(definition.sizes) else None
 
     def _run(
         self, jobs: Iterator[Job | None], on_lost: Callable[[KernelSource, str], None] | None
@@ -359,7 +367,7 @@ class Harness:
 
     def compile(self, kernels: Iterable[KernelSource]) -> Iterator[Measurement]:
         """Plan kernels and run nothing; one record per kernel, for the tiny workload, ok when it compiles."""
-        yield from self._run(_compilations(kernels), None)
+        yield from self._run(self._compilations(kernels), None)
 
     def builds(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[KernelSource, Build]]:
         """Build kernels and run nothing; what its machine code says of each.
@@ -445,7 +453,13 @@ class Harness:
 
     def _compile(self, kernels: Iterable[KernelSource]) -> list[Outcome]:
         """Build each kernel and run nothing."""
-        return list(filter(None, self._supervisor().run(_compilations(kernels))))
+        return list(filter(None, self._supervisor().run(self._compilations(kernels))))
+
+    def _compilations(self, kernels: Iterable[KernelSource]) -> Iterator[Job]:
+        """Jobs that build kernels and run nothing."""
+        for number, kernel in enumerate(kernels):
+            workloads = self._planned(kernel.problem_id)
+            yield Job(number, kernel, {"check_only": True}, workloads, compile_only=True)
 
     def target(self) -> Target:
         """The architecture kernels are built for: as set, or the first device's, or sm_90 for a dry run."""
@@ -482,9 +496,3 @@ class Harness:
         """The facts of the first device as its worker knows them, with those that no record keeps."""
         self.open()
         return self._queues[0].facts
-
-
-def _compilations(kernels: Iterable[KernelSource]) -> Iterator[Job]:
-    """Jobs that build kernels and run nothing."""
-    for number, kernel in enumerate(kernels):
-        yield Job(number, kernel, {"check_only": True}, compile_only=True)

@@ -283,7 +283,7 @@ class DeviceQueue:
             return dataclasses.asdict(job.kernel) | {"extension": job.extension}
         assert job.build is not None
         code = self.cache.code_files(job.build)
-        where = {"problem_id": job.kernel.problem_id, "workloads": job.workloads}
+        where = {"problem_id": job.kernel.problem_id, "workloads": job.task.get("workloads")}
         return where | {"plans": job.build.plans, "code": code}
 
     def read(self, worker: DeviceWorker) -> Iterator[Outcome]:

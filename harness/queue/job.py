@@ -16,6 +16,8 @@ class Job:
     number: int
     kernel: KernelSource
     task: dict[str, Any] = dataclasses.field(default_factory=dict)
+    workloads: tuple[str, ...] | None = None
+    """Names of the workloads to plan, where some of the problem's do not fit into the memory that may be used."""
     compile_only: bool = False
     """The kernel is built and not run."""
     count_work: bool = False
@@ -42,12 +44,6 @@ class Job:
     threshold: float = 0.01
     profiled: tuple[Job, ...] = ()
     """Kernels, already built, that the profiler times in one worker; such a job measures nothing else."""
-
-    @property
-    def workloads(self) -> tuple[str, ...] | None:
-        """Names of the workloads to plan and measure; None for all."""
-        names = self.task.get("workloads")
-        return None if names is None else tuple(names)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -41,9 +40,9 @@ def planners(spawner: Spawner, tmp_path: Path) -> Iterator[Planners]:
     made.close()
 
 
-def planned(planners: Planners, source: str, **task: Any) -> Build:
+def planned(planners: Planners, source: str, workloads: tuple[str, ...] | None = None) -> Build:
     """What comes of planning one kernel."""
-    job = Job(0, KernelSource("gelu_tanh", Backend.CUDA, source), task)
+    job = Job(0, KernelSource("gelu_tanh", Backend.CUDA, source), workloads=workloads)
     planners.add(job)
     end = time.monotonic() + 90.0
     while time.monotonic() < end:
@@ -74,7 +73,7 @@ def test_a_plan_is_stored_with_its_machine_code_and_found_again(planners: Planne
 def test_a_workload_that_is_left_out_cannot_fail_the_others(planners: Planners) -> None:
     source = GOOD.replace("def run(x):", "def run(x):\n    assert x.shape[0] != 8192")
     assert planned(planners, source).error is not None
-    partly = planned(planners, source, workloads=["kb_v0"])
+    partly = planned(planners, source, workloads=("kb_v0",))
     assert partly.error is None
     assert set(partly.plans) == {"kb_v0", "tiny"}
 
@@ -199,7 +198,7 @@ def test_a_zygote_without_its_packages_says_how_to_install_them(monkeypatch: pyt
 
     monkeypatch.setattr("kbench.harness.worker.serve.preload", lacking)
     monkeypatch.setattr("sys.argv", ["zygote", "0", "folder", "plan"])
-    with pytest.raises(SystemExit, match=r"'bindings'; pip install 'kbench-gpu\[explain\]'"):
+    with pytest.raises(SystemExit, match=r"'bindings'; pip install .*\[explain\]'"):
         zygote.main()
 
 

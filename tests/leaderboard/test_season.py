@@ -46,24 +46,32 @@ def run(x):
 """
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def write_dataset(path: Path) -> Path:
     """A dataset that states its questions."""
-    corpora, path = module_at(Path(__file__).parents[1] / "benchmark" / "conftest.py"), tmp_path_factory.mktemp("data")
+    corpora = module_at(Path(__file__).parents[1] / "benchmark" / "conftest.py")
     built = corpora.Builder(0, 6, 12)
     tables = {"problems": built.problems, "environments": [corpora.ENVIRONMENT], "kernels": built.kernels}
-    return corpora.written(path / "corpus", tables | {"questions": draw_questions(built.kernels, [])})
+    return corpora.written(path, tables | {"questions": draw_questions(built.kernels, [])})
 
 
-@pytest.fixture(scope="module")
-def kernel_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def propose(folder: Path) -> Path:
     """Kernels of two problems that the dataset does not hold."""
-    folder = tmp_path_factory.mktemp("kernels")
+    folder.mkdir(parents=True)
     for problem in list(known())[6:8]:
         for step in range(COUNT // 2):
             source = SOURCE.format(step=step, body=" + ".join(["x"] * (step + 1)))
             (folder / f"{problem}__triton__{step}.py").write_text(source, "utf-8")
     return folder
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dataset(tmp_path_factory.mktemp("data") / "corpus")
+
+
+@pytest.fixture(scope="module")
+def kernel_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return propose(tmp_path_factory.mktemp("kernels") / "proposed")
 
 
 @pytest.fixture(scope="module")

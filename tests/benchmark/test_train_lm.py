@@ -36,19 +36,22 @@ def tiny(vocabulary: int) -> Any:
     return transformers.LlamaForCausalLM(settings).eval()
 
 
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def write_weights(folder: Path) -> Path:
     """The same as a folder, with a tokenizer of bytes."""
     import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    folder = tmp_path_factory.mktemp("weights")
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     raw = Tokenizer(models.BPE(vocab={byte: number for number, byte in enumerate(alphabet)}, merges=[]))
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     transformers.PreTrainedTokenizerFast(tokenizer_object=raw).save_pretrained(folder)
     tiny(len(alphabet)).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_weights(tmp_path_factory.mktemp("weights"))
 
 
 def texts(answers: Any) -> list[str]:

@@ -36,8 +36,8 @@ from kbench.schemas import InfrastructureError, Kernel, Measurement, ReferenceTi
 
 ANCHORS = Path(__file__).with_name("anchors.json")
 MEMORY_BYTES, SPARES = 5 << 29, 1
-"""Memory of the GPU for what is measured, and workers in reserve: with what each process takes for itself and what
-references allocate in between, all of it stays below 8 GiB."""
+"""Memory of the GPU for what is measured, and workers in reserve. Each process takes memory for itself too, and
+references allocate more in between: with 4 GiB here, an H200 had at most 8.3 GiB in use."""
 REFERENCES = "references.jsonl"
 EVERY = 5
 """One anchor in so many is measured a second time, by new processes."""

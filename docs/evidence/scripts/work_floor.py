@@ -1,8 +1,8 @@
 """White-box times against measured ones, with and without the floor of a problem's own bytes: work_floor.py [FAMILIES]
 
 Over all kernels of train and validation, and of test, whose counted work is in the dataset or in
-docs/evidence/runs/work/totals-2.parquet, on the whole H200. An error is log2 of white-box time over measured time, without
-the trees that correct it. With any argument, medians by family too.
+docs/evidence/runs/work/totals-2.parquet, on the whole H200. An error is log2 of white-box time over measured time,
+without the trees that correct it. With any argument, medians by family too.
 """
 
 from __future__ import annotations

@@ -19,10 +19,19 @@ from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolera
 from kbench.benchmark.problems.inputs import Sized, TensorSpec, integers, tensors
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
+LEAST_PEAKED = 1e-30
+"""Below what kernels clamp probabilities at, and above subnormal numbers, which are not judged."""
+
+
+def sharpen(generator: Generator, x: Tensor) -> Tensor:
+    """Distributions with nearly all weight on one class."""
+    return torch.softmax(6.0 * torch.log(x), dim=-1).clamp_(min=LEAST_PEAKED)
+
+
 PEAKED = InputCase(
     "peaked",
     "Distributions with nearly all weight on one class find logarithms of a clamped probability.",
-    dict.fromkeys(("predictions", "targets"), lambda generator, x: torch.softmax(6.0 * torch.log(x), dim=-1)),
+    dict.fromkeys(("predictions", "targets"), sharpen),
     unit=1,
 )
 UNIFORM_ROWS = InputCase(

@@ -1,6 +1,6 @@
 """Clocks: what they cost, and whether they agree about honest kernels. Usage: clock.py OUT [KERNELS [SECONDS]]
 
-Without KERNELS, runs 510 kernels of the dataset four times, with the harness's stamps on and off in turn, and writes
+Without KERNELS, runs 340 kernels of ten problems four times, with the harness's stamps on and off in turn, and writes
 pace.json: measurements per second, times and refusals of each run; a run before them builds. With KERNELS, measures
 so many correct kernels of the dataset again, of problems of all families, and writes again.jsonl: each measurement
 with its verdict and how far apart the clocks were. Both print what the clocks said: least, 1 %, 5 %, median, 95 %, 99
@@ -20,14 +20,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pool import GPU, out_folder, say, write
+from pool import GPU, out_folder, pool, say, write
 
 from kbench.harness.harness import Harness
 from kbench.harness.isolate import spawner
 from kbench.loaders.corpus.corpus import load
 from kbench.schemas import Backend, KernelSource, Measurement
 
-KERNELS, PROBLEMS, PACED_PROBLEMS, SEED = 2000, 48, 12, 46
+PROBLEMS, SEED = 48, 46
 USUAL = spawner.ZYGOTE
 UNSTAMPED = (
     f"{USUAL} import serve; import kbench.harness.device.device as d; d.StampClock = lambda *_: None; from {USUAL}"
@@ -56,20 +56,22 @@ def run(on: bool, kernels: Sequence[KernelSource]) -> dict[str, Any]:
         harness.open()
         began = time.monotonic()
         rows = list(measured(harness, kernels))
-        wall_s = time.monotonic() - began
+        wall_s, tally = time.monotonic() - began, harness.tally
     times = {f"{row.kernel_id} {row.workload}": row.runtime_us for row, _ in rows if row.runtime_us is not None}
     refused = {f"{row.kernel_id} {row.workload}": row.error for row, _ in rows if row.runtime_us is None}
-    say(f"stamps {'on' if on else 'off'}: {len(times) / wall_s:.2f} verified measurements per second, {refused}")
+    say(
+        f"stamps {'on' if on else 'off'}: {len(times) / wall_s:.2f} verified measurements per second ({len(times)} in "
+        f"{wall_s:.1f} s: verify {tally.verify_s:.1f} s, time {tally.time_s:.1f} s), {refused}"
+    )
     return {"on": on, "wall_s": wall_s, "times_us": times, "refused": refused, "clocks": [one for _, one in rows]}
 
 
 def pace(folder: Path) -> None:
-    kernels = chosen(KERNELS)
-    names = list(dict.fromkeys(kernel.problem_id for kernel in kernels))[:PACED_PROBLEMS]
-    kernels = [kernel for kernel in kernels if kernel.problem_id in names]
+    kernels, runs = pool(), []
     run(True, kernels)
-    runs = [run(on, kernels) for on in (False, True, False, True)]
-    write(folder, "pace.json", {"runs": runs})
+    for on in (False, True, False, True):
+        runs.append(run(on, kernels))
+        write(folder, "pace.json", {"runs": runs})
     for one, other, name in ((0, 2, "off against off"), (1, 3, "on against on"), (1, 0, "on against off")):
         for where, long in (("from 20 us on", True), ("below", False)):
             mine, theirs = runs[one]["times_us"], runs[other]["times_us"]

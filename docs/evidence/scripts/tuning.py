@@ -4,6 +4,7 @@
     python docs/evidence/scripts/tuning.py count COUNTS.jsonl          # all processors; called again it goes on
     python docs/evidence/scripts/tuning.py unseen [COUNTS.jsonl]       # `static`, and with counts `static-compiler`
     python docs/evidence/scripts/tuning.py live                        # what the hook saved
+    python docs/evidence/scripts/tuning.py rounds                      # and a Gaussian process on the same times
 
 OUT is a corpus, new or not, whose other tables, fingerprint and earlier rows stay, or a file .jsonl.xz that a recipe
 names as `tuning`. `kbench evaluate --tracks tune --dataset OUT` then scores strategies. `count` and `unseen` are about
@@ -35,8 +36,8 @@ from kbench.benchmark.questions.render import gpu_facts, render_query, workload_
 from kbench.benchmark.surrogates.counted.model import CountedModel, kernel_row
 from kbench.benchmark.surrogates.protocol import Surrogate
 from kbench.benchmark.surrogates.static.static import StaticSurrogate
-from kbench.benchmark.tuning.strategies import STRATEGIES, TunedKernel, by_forecast, kernels_of
-from kbench.benchmark.tuning.track import UNSEEN, evaluate_strategy, text
+from kbench.benchmark.tuning.strategies import STRATEGIES, TunedKernel, by_forecast, gaussian_process, kernels_of
+from kbench.benchmark.tuning.track import UNSEEN, evaluate_strategy, outcomes_at, text
 from kbench.benchmark.work.gpus import gpu_named
 from kbench.benchmark.work.table import read_work
 from kbench.generation.proposers.genome.template import GENOMES, families, read_file
@@ -59,6 +60,8 @@ HELD_OUT = (
     "rms_backward", "rope", "states",
 )  # fmt: skip
 """Templates whose kernels nothing is fitted to. All kernels of a template lie in one split: they share their text."""
+ROUNDS = (9, 14, 20, 28, 40)
+"""Measurements of a Gaussian process per shape; the hook makes 8.4 of 56."""
 SHOWN = (1 / 6, 1 / 2, 5 / 6)
 """Where in the order of a kernel's shapes those lie whose times are shown in questions about the others. They are few:
 between two neighbours of a dense list, the best of one is nearly the best of the other."""
@@ -235,6 +238,26 @@ def live() -> None:
     click.echo(f"all: {hook_s / full_s:.1%} of {full_s:.1f} s, {loss(losses)}")
 
 
+def rounds() -> None:
+    """What a Gaussian process, in rounds, would have lost on the times of the live run."""
+    found = json.loads(lzma.decompress(LIVE.read_bytes()))["kernels"]
+    tuned = [live_kernel(name, kernel["times_ms"]) for name, kernel in found.items()]
+    searched = [outcomes_at(k, at, gaussian_process, ROUNDS, UNSEEN) for k in tuned for at in range(len(k.shapes))]
+    for at, count in enumerate(ROUNDS):
+        logs = [-math.log(outcomes[at].share) for outcomes in searched]
+        click.echo(f"Gaussian process, {count} of {len(tuned[0].configs)} measured: {loss(logs)}")
+
+
+def live_kernel(name: str, times_ms: Mapping[str, Mapping[str, float]]) -> TunedKernel:
+    """A kernel of the live run, with the times that full tuning measured."""
+    configs = list(next(iter(times_ms.values())))
+    genes = [dict(gene.split(": ") for gene in config.split(", ")) for config in configs]
+    numbers = tuple({gene: int(value) for gene, value in config.items() if value != "None"} for config in genes)
+    times = np.array([[1e3 * of_shape[config] for of_shape in times_ms.values()] for config in configs])
+    shapes = tuple({"M": int(m)} for m in times_ms)
+    return TunedKernel(name, "", "", shapes, numbers, times, np.zeros(len(shapes), dtype=np.bool_))
+
+
 def loss(logs: Sequence[float]) -> str:
     """How much slower the hook's choices are than those of full tuning."""
     return f"slower by {math.expm1(statistics.fmean(logs)):.2%}, at most {math.expm1(max(logs)):.1%}"
@@ -242,8 +265,8 @@ def loss(logs: Sequence[float]) -> str:
 
 if __name__ == "__main__":
     job, *rest = sys.argv[1:] or [""]
-    if job == "live":
-        live()
+    if job in ("live", "rounds"):
+        live() if job == "live" else rounds()
     elif job == "count" and rest:
         count(Path(rest[0]))
     elif job == "unseen":

@@ -376,7 +376,7 @@ def doctor(gpu: str, quick: bool, as_json: bool) -> None:
 def contribute(gpu: str, out: Path, deadline: float, as_json: bool) -> None:
     """Measure 200 anchor kernels and their references on your GPU, check that it repeats itself, write a bundle.
 
-    It takes ten minutes and less than 9 GB. The bundle holds times, the GPU's name and versions of software, nothing
+    It takes ten minutes and at most 8 GB. The bundle holds times, the GPU's name and versions of software, nothing
     of yours; `kbench data import` reads it. Exit 1 when kernels are left, or two measurements disagree too much.
     """
     from kbench.harness.commands.contribute import REPEATABLE, measure_anchors

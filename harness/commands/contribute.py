@@ -37,7 +37,7 @@ from kbench.schemas import InfrastructureError, Kernel, Measurement, ReferenceTi
 ANCHORS = Path(__file__).with_name("anchors.json")
 MEMORY_BYTES, SPARES = 5 << 29, 1
 """Memory of the GPU for what is measured, and workers in reserve. Each process takes memory for itself too, and
-references allocate more in between: with 4 GiB here, an H200 had at most 8.3 GiB in use."""
+references allocate more in between: with 2.5 GiB here, an H200 had at most 7.4 GiB (8.0 GB) in use."""
 REFERENCES = "references.jsonl"
 EVERY = 5
 """One anchor in so many is measured a second time, by new processes."""

@@ -180,13 +180,12 @@ class Bootstrap:
     def levels(self, keys: Floats) -> Levels:
         """Rows grouped by descending key into at most 1,024 levels, for metrics of an order."""
         most = int(np.clip(MOST_CELLS // max(self.count, 1), 64, MOST_LEVELS))
-        distinct = np.unique(keys)
+        distinct, place = np.unique(keys, return_inverse=True)
+        level = np.arange(len(distinct))
         if len(distinct) > most:
-            level = np.searchsorted(np.quantile(keys, np.arange(1, most) / most), keys, side="right")
-        else:
-            level = np.searchsorted(distinct, keys)
+            level = np.searchsorted(np.quantile(keys, np.arange(1, most) / most), distinct, side="right")
         width = max(min(most, len(distinct)), 1)
-        return Levels(self, (width - 1 - level).astype(np.int64), width)
+        return Levels(self, (width - 1 - level)[place], width, len(distinct) - 1 - place)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -196,6 +195,8 @@ class Levels:
     bootstrap: Bootstrap
     level: Ints
     width: int
+    place: Ints
+    """Of each row's key among all keys, however many, the highest first."""
 
     def running(self, values: Floats) -> Floats:
         """Running sums from the surest level on: [1 + resamples, levels], the data first."""

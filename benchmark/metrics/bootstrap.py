@@ -124,10 +124,6 @@ class Bootstrap:
             divide(self.totals(np.where(defined, values, 0.0)), self.totals(defined.astype(np.float64)))[:, 0]
         )
 
-    def skill(self, values: Floats, baseline: Floats) -> Figure:
-        """One minus the ratio of two means."""
-        return Figure.of(1.0 - divide(self.totals(values), self.totals(baseline))[:, 0])
-
     def cluster_means(self, values: Floats) -> Floats:
         """Mean of a column in each cluster; rows that are NaN are left out, and NaN stands where none is left."""
         defined = ~np.isnan(values)

@@ -40,9 +40,8 @@ RPS = Metric(
 
 def skill_over_problems(bootstrap: Bootstrap, rows: PairRows, kept: Booleans) -> Figure:
     """Skill of the rows kept over the prior of their own kinds, over problems."""
-    losses, prior = (
-        np.where(kept, rows.column(rps_rows, forecasts), np.nan) for forecasts in ("probabilities", "kind_prior")
-    )
+    losses = np.where(kept, rows.column(rps_rows), np.nan)
+    prior = np.where(kept, rows.column(rps_rows, "kind_prior"), np.nan)
     return bootstrap.skill_of_clusters(losses, prior, rows.problem_counts(bootstrap, kept))
 
 
@@ -152,8 +151,10 @@ LOG_SCORE = Metric(
 def brier_rows(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
     """Half-Brier of every row."""
     values, numbers = check(probabilities, bins)
-    truth = np.eye(COUNT)[numbers - 1]
-    return 0.5 * ((values - truth) ** 2).sum(axis=1)
+    total = np.zeros(len(values))
+    for number in NUMBERS:
+        total += (values[:, number - 1] - (numbers == number)) ** 2
+    return total / 2
 
 
 BRIER = Metric(
@@ -196,26 +197,21 @@ def gap_figure(bootstrap: Bootstrap, bucket: Ints, confidences: Floats, hits: Fl
     return Figure(figure.value, np.maximum(figure.draws - bias, 0.0))
 
 
-def ece(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
-    """Calibration error over ten equally wide buckets of the predicted bin's probability."""
-    confidences, hits = _confidences(probabilities, bins)
-    return gap(equal_width(confidences), confidences, hits)
-
-
-def ece_adaptive(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
-    """Calibration error over ten equally filled buckets: not blind where all confidences are alike."""
-    confidences, hits = _confidences(probabilities, bins)
-    return gap(equal_mass(confidences), confidences, hits)
-
-
 def highest(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
     """The probability of each row's mode, whichever bin is correct."""
     return as_probabilities(probabilities).max(axis=1, initial=0.0)
 
 
-def _confidences(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """The probability of each row's mode, and how far the mode is correct."""
-    return highest(probabilities, bins), correct(probabilities, bins)
+def ece(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
+    """Calibration error over ten equally wide buckets of the predicted bin's probability."""
+    confidences, hits = highest(probabilities, bins), correct(probabilities, bins)
+    return gap(equal_width(confidences), confidences, hits)
+
+
+def ece_adaptive(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
+    """Calibration error over ten equally filled buckets: not blind where all confidences are alike."""
+    confidences, hits = highest(probabilities, bins), correct(probabilities, bins)
+    return gap(equal_mass(confidences), confidences, hits)
 
 
 def _gap_over(buckets: Callable[[Floats], Ints]) -> Callable[[Bootstrap, PairRows], Figure]:
@@ -263,7 +259,7 @@ class ReliabilityCurve:
 
 def reliability_curve(probabilities: npt.ArrayLike, bins: npt.ArrayLike, buckets: int = BUCKETS) -> ReliabilityCurve:
     """Mean confidence and accuracy of every equally wide bucket that holds a row."""
-    confidences, hits = _confidences(probabilities, bins)
+    confidences, hits = highest(probabilities, bins), correct(probabilities, bins)
     bucket = equal_width(confidences, buckets)
     rows = np.bincount(bucket, minlength=buckets)
     kept = rows > 0
@@ -278,7 +274,10 @@ def reliability_curve(probabilities: npt.ArrayLike, bins: npt.ArrayLike, buckets
 def entropy(probabilities: npt.ArrayLike) -> Floats:
     """Entropy of every row in nats; an impossible bin adds nothing."""
     values = as_probabilities(probabilities)
-    return -(values * np.log(np.where(values > 0, values, 1.0))).sum(axis=1)
+    total = np.zeros(len(values))
+    for shares in values.T:
+        total -= shares * np.log(np.where(shares > 0, shares, 1.0))
+    return total
 
 
 def sharpness_rows(probabilities: npt.ArrayLike) -> Floats:

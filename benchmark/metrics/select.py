@@ -36,7 +36,7 @@ class RiskCoverageCurve:
     def of(cls, loss: Floats, place: Ints, rows: int) -> RiskCoverageCurve:
         """The answers' losses by place, the first being the surest, among so many rows; tied rows share their mean."""
         tied = np.bincount(place)
-        ordered = np.repeat(divide(np.bincount(place, loss).astype(np.float64), tied), tied)
+        ordered = np.repeat(np.bincount(place, loss) / np.maximum(tied, 1), tied)
         count = np.arange(1, len(ordered) + 1)
         return cls(count / max(rows, 1), np.cumsum(ordered) / count)
 

@@ -179,7 +179,7 @@ def _bootstraps(questions: Questions, settings: BootstrapSettings, repeats: int 
     def draws(clusters: Strings) -> Bootstrap:
         return settings.draws(np.tile(clusters, repeats), problems if {*clusters.tolist()} <= {*problems} else None)
 
-    by_track = {}
+    by_track: dict[str, Bootstrap] = {}
     if len(questions.pairs):
         by_track |= dict.fromkeys(PAIR_TRACKS, draws(clusters_of(pairs.problem, pairs.candidate)))
     if ranked := ranked_pools(pools):

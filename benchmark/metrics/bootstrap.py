@@ -8,6 +8,7 @@ the few clusters they fall into.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -95,12 +96,8 @@ class Bootstrap:
             self.index = np.searchsorted(np.asarray(names), np.asarray(present, dtype=str))[self.index]
         self.seed = seed
         self.count = len(present if names is None else names)
-        resamples = resamples if len(present) > 1 else 0
-        chances = np.full(self.count, 1 / max(self.count, 1))
-        self.weights: Floats = np.ones((1 + resamples, self.count))
+        self.weights = _drawn(self.count, resamples if len(present) > 1 else 0, seed)
         """How often each cluster occurs: once in the data, which come first, and as drawn in each resample."""
-        if resamples:
-            self.weights[1:] = np.random.default_rng(seed).multinomial(self.count, chances, size=resamples)
         self._made: dict[Callable[..., Any], tuple[Any, Any]] = {}
 
     def once(self, make: Callable[[Bootstrap, R], T], rows: R) -> T:
@@ -182,6 +179,16 @@ class Bootstrap:
             level = np.searchsorted(np.quantile(keys, np.arange(1, most) / most), distinct, side="right")
         width = max(min(most, len(distinct)), 1)
         return Levels(self, (width - 1 - level)[place], width, len(distinct) - 1 - place)
+
+
+@functools.lru_cache(maxsize=2)
+def _drawn(count: int, resamples: int, seed: int) -> Floats:
+    """Weights of so many clusters; most sets of rows that are scored one after the other have the same."""
+    weights = np.ones((1 + resamples, count))
+    if resamples:
+        weights[1:] = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=resamples)
+    weights.flags.writeable = False
+    return weights
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

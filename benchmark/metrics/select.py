@@ -135,14 +135,12 @@ AURC = Metric(
 
 def areas(rows: Floats, losses: Floats) -> Floats:
     """Areas under risk over coverage from running sums over levels of confidence, [curves, levels]."""
-    before, lost = np.zeros_like(rows), np.zeros_like(losses)
-    before[:, 1:], lost[:, 1:] = rows[:, :-1], losses[:, :-1]
-    width = rows - before
-    rate = np.divide(losses - lost, width, out=np.zeros_like(rows), where=width > 0)
-    growth = np.divide(rows, before, out=np.ones_like(rows), where=before > 0)
-    # ∫ (lost + (c − before)·rate)/c dc from `before` to `rows`.
-    parts = rate * width + (lost - before * rate) * np.log(growth)
-    return divide(parts.sum(axis=1), rows[:, -1])
+    before, lost, width = rows[:, :-1], losses[:, :-1], np.diff(rows)
+    rate = np.divide(np.diff(losses), width, out=np.zeros_like(width), where=width > 0)
+    growth = np.divide(rows[:, 1:], before, out=np.ones_like(width), where=before > 0)
+    # ∫ (lost + (c − before)·rate)/c dc from `before` to `rows` is what a level loses, plus this.
+    more = (lost - before * rate) * np.log(growth)
+    return divide(losses[:, -1] + more.sum(axis=1), rows[:, -1])
 
 
 def _aurc_over_problems(bootstrap: Bootstrap, rows: PairRows, answers: SurestFirst, kept: Booleans) -> Figure:
@@ -150,7 +148,7 @@ def _aurc_over_problems(bootstrap: Bootstrap, rows: PairRows, answers: SurestFir
     sizes = np.bincount(bootstrap.index, kept, bootstrap.count)
     shares = rows.problem_counts(bootstrap, kept) / np.maximum(sizes, 1.0)
     weight = np.where(kept, shares[bootstrap.index], 0.0)
-    by_place = (np.bincount(answers.levels.place, each) for each in (weight, weight * answers.loss))
+    by_place = (np.bincount(answers.levels.place, each, 1) for each in (weight, weight * answers.loss))
     exact = areas(*(np.cumsum(each.astype(np.float64))[None] for each in by_place))
     return Figure.of(dataclasses.replace(answers, weight=weight).areas).moved_to(float(exact[0]))
 

@@ -8,6 +8,7 @@ the few clusters they fall into.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -95,12 +96,8 @@ class Bootstrap:
             self.index = np.searchsorted(np.asarray(names), np.asarray(present, dtype=str))[self.index]
         self.seed = seed
         self.count = len(present if names is None else names)
-        resamples = resamples if len(present) > 1 else 0
-        chances = np.full(self.count, 1 / max(self.count, 1))
-        self.weights: Floats = np.ones((1 + resamples, self.count))
+        self.weights = _drawn(self.count, resamples if len(present) > 1 else 0, seed)
         """How often each cluster occurs: once in the data, which come first, and as drawn in each resample."""
-        if resamples:
-            self.weights[1:] = np.random.default_rng(seed).multinomial(self.count, chances, size=resamples)
         self._made: dict[Callable[..., Any], tuple[Any, Any]] = {}
 
     def once(self, make: Callable[[Bootstrap, R], T], rows: R) -> T:
@@ -123,10 +120,6 @@ class Bootstrap:
         return Figure.of(
             divide(self.totals(np.where(defined, values, 0.0)), self.totals(defined.astype(np.float64)))[:, 0]
         )
-
-    def skill(self, values: Floats, baseline: Floats) -> Figure:
-        """One minus the ratio of two means."""
-        return Figure.of(1.0 - divide(self.totals(values), self.totals(baseline))[:, 0])
 
     def cluster_means(self, values: Floats) -> Floats:
         """Mean of a column in each cluster; rows that are NaN are left out, and NaN stands where none is left."""
@@ -180,13 +173,22 @@ class Bootstrap:
     def levels(self, keys: Floats) -> Levels:
         """Rows grouped by descending key into at most 1,024 levels, for metrics of an order."""
         most = int(np.clip(MOST_CELLS // max(self.count, 1), 64, MOST_LEVELS))
-        distinct = np.unique(keys)
+        distinct, place = np.unique(keys, return_inverse=True)
+        level = np.arange(len(distinct))
         if len(distinct) > most:
-            level = np.searchsorted(np.quantile(keys, np.arange(1, most) / most), keys, side="right")
-        else:
-            level = np.searchsorted(distinct, keys)
+            level = np.searchsorted(np.quantile(keys, np.arange(1, most) / most), distinct, side="right")
         width = max(min(most, len(distinct)), 1)
-        return Levels(self, (width - 1 - level).astype(np.int64), width)
+        return Levels(self, (width - 1 - level)[place], width, len(distinct) - 1 - place)
+
+
+@functools.lru_cache(maxsize=2)
+def _drawn(count: int, resamples: int, seed: int) -> Floats:
+    """Weights of so many clusters; most sets of rows that are scored one after the other have the same."""
+    weights = np.ones((1 + resamples, count))
+    if resamples:
+        weights[1:] = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=resamples)
+    weights.flags.writeable = False
+    return weights
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -196,6 +198,8 @@ class Levels:
     bootstrap: Bootstrap
     level: Ints
     width: int
+    place: Ints
+    """Of each row's key among all keys, however many, the highest first."""
 
     def running(self, values: Floats) -> Floats:
         """Running sums from the surest level on: [1 + resamples, levels], the data first."""

@@ -19,9 +19,11 @@ from kbench.schemas.bins import COUNT, NUMBERS
 def rps_rows(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
     """Ranked probability score of every row: Σ over the seven inner edges of (P(below) − [truth below])², over 7."""
     values, numbers = check(probabilities, bins)
-    forecast_below = np.cumsum(values, axis=1)[:, :-1]
-    truly_below = numbers[:, None] <= np.asarray(NUMBERS)[:-1]
-    return ((forecast_below - truly_below) ** 2).mean(axis=1)
+    below, total = np.zeros(len(values)), np.zeros(len(values))
+    for number in NUMBERS[:-1]:
+        below += values[:, number - 1]
+        total += (below - (numbers <= number)) ** 2
+    return total / (COUNT - 1)
 
 
 def rps(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
@@ -38,8 +40,8 @@ RPS = Metric(
 
 def skill_over_problems(bootstrap: Bootstrap, rows: PairRows, kept: Booleans) -> Figure:
     """Skill of the rows kept over the prior of their own kinds, over problems."""
-    losses = np.where(kept, rps_rows(rows.probabilities, rows.bins), np.nan)
-    prior = np.where(kept, rps_rows(rows.kind_prior, rows.bins), np.nan)
+    losses = np.where(kept, rows.column(rps_rows), np.nan)
+    prior = np.where(kept, rows.column(rps_rows, "kind_prior"), np.nan)
     return bootstrap.skill_of_clusters(losses, prior, rows.problem_counts(bootstrap, kept))
 
 
@@ -107,8 +109,8 @@ def near(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
     """Per row, the chance that the mode is at most one bin off, tied modes drawn among at random."""
     values, numbers = check(probabilities, bins)
     tied = modes(values)
-    close = np.abs(np.asarray(NUMBERS) - numbers[:, None]) <= 1
-    return (tied & close).sum(axis=1) / tied.sum(axis=1)
+    close = sum(tied[:, number - 1] & (np.abs(numbers - number) <= 1) for number in NUMBERS)
+    return close / tied.sum(axis=1)
 
 
 WITHIN_ONE = Metric(
@@ -149,8 +151,10 @@ LOG_SCORE = Metric(
 def brier_rows(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
     """Half-Brier of every row."""
     values, numbers = check(probabilities, bins)
-    truth = np.eye(COUNT)[numbers - 1]
-    return 0.5 * ((values - truth) ** 2).sum(axis=1)
+    total = np.zeros(len(values))
+    for number in NUMBERS:
+        total += (values[:, number - 1] - (numbers == number)) ** 2
+    return total / 2
 
 
 BRIER = Metric(
@@ -193,27 +197,26 @@ def gap_figure(bootstrap: Bootstrap, bucket: Ints, confidences: Floats, hits: Fl
     return Figure(figure.value, np.maximum(figure.draws - bias, 0.0))
 
 
+def highest(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
+    """The probability of each row's mode, whichever bin is correct."""
+    return as_probabilities(probabilities).max(axis=1, initial=0.0)
+
+
 def ece(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
     """Calibration error over ten equally wide buckets of the predicted bin's probability."""
-    confidences, hits = _confidences(probabilities, bins)
+    confidences, hits = highest(probabilities, bins), correct(probabilities, bins)
     return gap(equal_width(confidences), confidences, hits)
 
 
 def ece_adaptive(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
     """Calibration error over ten equally filled buckets: not blind where all confidences are alike."""
-    confidences, hits = _confidences(probabilities, bins)
+    confidences, hits = highest(probabilities, bins), correct(probabilities, bins)
     return gap(equal_mass(confidences), confidences, hits)
-
-
-def _confidences(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """The probability of each row's mode, and how far the mode is correct."""
-    hits = correct(probabilities, bins)
-    return as_probabilities(probabilities).max(axis=1, initial=0.0), hits
 
 
 def _gap_over(buckets: Callable[[Floats], Ints]) -> Callable[[Bootstrap, PairRows], Figure]:
     def figure(bootstrap: Bootstrap, rows: PairRows) -> Figure:
-        confidences, hits = _confidences(rows.probabilities, rows.bins)
+        confidences, hits = rows.column(highest), rows.column(correct)
         return gap_figure(bootstrap, buckets(confidences), confidences, hits)
 
     return figure
@@ -232,8 +235,7 @@ ECE_ADAPTIVE = Metric(
 
 
 def _gap_per_problem(bootstrap: Bootstrap, rows: PairRows) -> Figure:
-    confidences, hits = _confidences(rows.probabilities, rows.bins)
-    return bootstrap.mean_of_clusters(np.abs(bootstrap.cluster_means(confidences - hits)))
+    return bootstrap.mean_of_clusters(np.abs(bootstrap.cluster_means(rows.column(highest) - rows.column(correct))))
 
 
 ECE_PER_PROBLEM = Metric(
@@ -257,7 +259,7 @@ class ReliabilityCurve:
 
 def reliability_curve(probabilities: npt.ArrayLike, bins: npt.ArrayLike, buckets: int = BUCKETS) -> ReliabilityCurve:
     """Mean confidence and accuracy of every equally wide bucket that holds a row."""
-    confidences, hits = _confidences(probabilities, bins)
+    confidences, hits = highest(probabilities, bins), correct(probabilities, bins)
     bucket = equal_width(confidences, buckets)
     rows = np.bincount(bucket, minlength=buckets)
     kept = rows > 0
@@ -272,7 +274,10 @@ def reliability_curve(probabilities: npt.ArrayLike, bins: npt.ArrayLike, buckets
 def entropy(probabilities: npt.ArrayLike) -> Floats:
     """Entropy of every row in nats; an impossible bin adds nothing."""
     values = as_probabilities(probabilities)
-    return -(values * np.log(np.where(values > 0, values, 1.0))).sum(axis=1)
+    total = np.zeros(len(values))
+    for shares in values.T:
+        total -= shares * np.log(np.where(shares > 0, shares, 1.0))
+    return total
 
 
 def sharpness_rows(probabilities: npt.ArrayLike) -> Floats:

@@ -126,6 +126,9 @@ class PairRows:
     """Questions from which a problem counts fully; with 1, all problems count alike."""
     repeats: int = 1
     """Forecasts of each question."""
+    _columns: dict[tuple[Callable[..., Floats], str], Floats] = dataclasses.field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def all_answered(cls, probabilities: Floats, truth: Ints, prior: Floats, seconds: float | None = None) -> PairRows:
@@ -149,7 +152,23 @@ class PairRows:
         """The rows at these positions."""
         columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         parts: dict[str, Any] = {name: one[rows] for name, one in columns.items() if isinstance(one, np.ndarray)}
-        return dataclasses.replace(self, **parts)
+        part = dataclasses.replace(self, **parts)
+        part._columns.update({key: column[rows] for key, column in self._columns.items()})
+        return part
+
+    def narrow(self) -> PairRows:
+        """The same without distributions, for metrics whose columns are there: taking parts is then quick."""
+        none = self.probabilities[:, :0]
+        same = dataclasses.replace(self, probabilities=none, kind_prior=none)
+        same._columns.update(self._columns)
+        return same
+
+    def column(self, of: Callable[[Floats, Ints], Floats], forecasts: str = "probabilities") -> Floats:
+        """What a function makes of each row's distribution and bin: computed once, and taken along into parts."""
+        key = of, forecasts
+        if key not in self._columns:
+            self._columns[key] = of(getattr(self, forecasts), self.bins)
+        return self._columns[key]
 
     def problem_counts(self, bootstrap: Bootstrap, kept: Booleans) -> Floats:
         """How much each problem counts, up to 1, by its questions among the rows kept."""
@@ -202,7 +221,7 @@ class PoolRows:
 
 def mean_over_pairs(rows_of: Callable[[Floats, Ints], Floats]) -> Callable[[Bootstrap, PairRows], Figure]:
     """The figure of a metric that is a mean over pairs of `rows_of(probabilities, bins)`."""
-    return lambda bootstrap, rows: bootstrap.mean(rows_of(rows.probabilities, rows.bins))
+    return lambda bootstrap, rows: bootstrap.mean(rows.column(rows_of))
 
 
 def mean_over_pools(of_pool: Callable[[Pool], float]) -> Callable[[Bootstrap, PoolRows], Figure]:

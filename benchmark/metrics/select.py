@@ -13,11 +13,52 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Booleans, Floats, as_vectors
+from kbench.benchmark.metrics.arrays import Booleans, Floats, Ints, as_vectors
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure, Levels, divide
 from kbench.benchmark.metrics.forecast import correct
 from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, PairRows, Shown, percent
 from kbench.benchmark.tracks import SELECT
+
+SLACK = 1e-12
+"""Keeps a risk that is met exactly from being missed by a rounded sum."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RiskCoverageCurve:
+    """Risk after each answered row, surest first; empty when nothing was answered."""
+
+    coverage: Floats
+    """Answered rows over all rows."""
+    risk: Floats
+    """Mean loss among the answered."""
+
+    @classmethod
+    def of(cls, loss: Floats, place: Ints, rows: int) -> RiskCoverageCurve:
+        """The answers' losses by place, the first being the surest, among so many rows; tied rows share their mean."""
+        tied = np.bincount(place)
+        ordered = np.repeat(np.bincount(place, loss) / np.maximum(tied, 1), tied)
+        count = np.arange(1, len(ordered) + 1)
+        return cls(count / max(rows, 1), np.cumsum(ordered) / count)
+
+    @property
+    def area(self) -> float:
+        """Trapezoid area, level before the first row; rows that were never answered add nothing."""
+        if not len(self.risk):
+            return 0.0
+        return float((self.risk[0] + np.sum((self.risk[1:] + self.risk[:-1]) / 2)) * self.coverage[0])
+
+    def coverage_at(self, risk: float) -> float:
+        """Largest share of rows that can be answered with at most this risk; 0 when there is none."""
+        allowed = np.flatnonzero(self.risk <= risk + SLACK)
+        return float(self.coverage[allowed[-1]]) if len(allowed) else 0.0
+
+
+def risk_coverage_curve(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> RiskCoverageCurve:
+    """The curve of rows in any order; a confidence of NaN is a failure."""
+    losses, confidences = as_vectors(loss, confidence)
+    answered = ~np.isnan(confidences)
+    _, place = np.unique(-confidences[answered], return_inverse=True)
+    return RiskCoverageCurve.of(losses[answered], place, len(losses))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,28 +66,17 @@ class SurestFirst:
     """Losses by level of confidence; running sums are [1 + resamples, levels], the data first."""
 
     loss: Floats
-    confidence: Floats
     failed: Booleans
     """Where there is no answer."""
     levels: Levels
-
     weight: Floats
     """How much each row counts."""
 
     @classmethod
-    def of(
-        cls,
-        bootstrap: Bootstrap,
-        loss: Floats,
-        confidence: Floats,
-        failed: Booleans | None = None,
-        weight: Floats | None = None,
-    ) -> SurestFirst:
-        """Order rows; without `failed` all are answers, without `weight` they count alike."""
+    def of(cls, bootstrap: Bootstrap, loss: Floats, confidence: Floats, failed: Booleans | None = None) -> SurestFirst:
+        """Order rows, which count alike; without `failed` all are answers."""
         failed = np.zeros(len(loss), dtype=np.bool_) if failed is None else failed
-        return cls(
-            loss, confidence, failed, bootstrap.levels(confidence), np.ones_like(loss) if weight is None else weight
-        )
+        return cls(loss, failed, bootstrap.levels(confidence), np.ones_like(loss))
 
     @functools.cached_property
     def rows(self) -> Floats:
@@ -59,24 +89,30 @@ class SurestFirst:
         return self.levels.running(self.weight * self.loss)
 
     @functools.cached_property
-    def answered_rows(self) -> Floats:
-        """Running number of rows without those that failed."""
-        return self.levels.running(np.where(self.failed, 0.0, 1.0)) if self.failed.any() else self.rows
-
-    @functools.cached_property
-    def answered_losses(self) -> Floats:
-        """Running sum of losses without those that failed."""
-        return self.levels.running(np.where(self.failed, 0.0, self.loss)) if self.failed.any() else self.losses
-
-    @functools.cached_property
     def areas(self) -> Floats:
         """Area under risk over coverage of the data and of every draw, losses spread evenly within a level."""
         return areas(self.rows, self.losses)
 
+    @functools.cached_property
+    def curve(self) -> RiskCoverageCurve:
+        """Risk over coverage of the data, failures included."""
+        return RiskCoverageCurve.of(self.loss, self.levels.place, len(self.loss))
+
+    @functools.cached_property
+    def answered(self) -> SurestFirst:
+        """The same with failures that count nothing."""
+        return dataclasses.replace(self, weight=np.where(self.failed, 0.0, 1.0)) if self.failed.any() else self
+
+    @functools.cached_property
+    def curve_of_answers(self) -> RiskCoverageCurve:
+        """Risk over coverage of the data; failures are never covered."""
+        kept = ~self.failed
+        return self.curve if kept.all() else RiskCoverageCurve.of(self.loss[kept], self.levels.place[kept], len(kept))
+
 
 def bins_surest_first(bootstrap: Bootstrap, rows: PairRows) -> SurestFirst:
     """An answer is wrong unless its bin is the correct one."""
-    return SurestFirst.of(bootstrap, 1.0 - correct(rows.probabilities, rows.bins), rows.confidence, rows.failed)
+    return SurestFirst.of(bootstrap, 1.0 - rows.column(correct), rows.confidence, rows.failed)
 
 
 def signs_surest_first(bootstrap: Bootstrap, rows: PairRows) -> SurestFirst:
@@ -84,51 +120,9 @@ def signs_surest_first(bootstrap: Bootstrap, rows: PairRows) -> SurestFirst:
     return SurestFirst.of(bootstrap, rows.sign_loss, rows.sign_confidence, rows.failed)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RiskCoverageCurve:
-    """Risk after each answered row, surest first."""
-
-    coverage: Floats
-    """Answered rows over all rows."""
-    risk: Floats
-    """Mean loss among the answered."""
-
-
-def shared_losses(loss: Floats, confidence: Floats) -> Floats:
-    """Losses from the surest answer on, tied rows sharing their mean; failures are left out."""
-    answered = ~np.isnan(confidence)
-    _, level = np.unique(-confidence[answered], return_inverse=True)
-    rows = np.bincount(level)
-    return np.repeat(np.bincount(level, weights=loss[answered]) / rows, rows)
-
-
-def risk_coverage_curve(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> RiskCoverageCurve:
-    """The whole curve; empty when nothing was answered."""
-    losses, confidences = as_vectors(loss, confidence)
-    ordered = shared_losses(losses, confidences)
-    count = np.arange(1, len(ordered) + 1)
-    return RiskCoverageCurve(count / max(len(losses), 1), np.cumsum(ordered) / count)
-
-
-def area(ordered: Floats, rows: int) -> float:
-    """Trapezoid area under the running mean of losses, over coverage of all `rows`; level before the first row."""
-    if not rows:
-        return float("nan")
-    if not len(ordered):
-        return 0.0
-    risk = np.cumsum(ordered) / np.arange(1, len(ordered) + 1)
-    return float((risk[0] + np.sum((risk[1:] + risk[:-1]) / 2)) / rows)
-
-
-def aurc(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> float:
-    """Area under risk over coverage, unnormalised: rows that were never answered add nothing."""
-    losses, confidences = as_vectors(loss, confidence)
-    return area(shared_losses(losses, confidences), len(losses))
-
-
 def aurc_figure(answers: SurestFirst) -> Figure:
     """AURC with draws over levels of confidence, moved so that they belong to the exact value."""
-    return Figure.of(answers.areas).moved_to(aurc(answers.loss, answers.confidence))
+    return Figure.of(answers.areas).moved_to(answers.curve.area)
 
 
 AURC = Metric(
@@ -139,40 +133,24 @@ AURC = Metric(
 )  # fmt: skip
 
 
-def weighted_aurc(loss: npt.ArrayLike, confidence: npt.ArrayLike, weight: npt.ArrayLike) -> float:
-    """Area under risk over the share of the weight that is answered, surest first.
-
-    Within rows of equal confidence losses come at an even rate, so that their order does not matter.
-    """
-    losses, confidences, weights = as_vectors(loss, confidence, weight)
-    _, level = np.unique(-confidences, return_inverse=True)
-    if not len(losses):
-        return float("nan")
-    running = [np.cumsum(np.bincount(level, each).astype(np.float64))[None] for each in (weights, weights * losses)]
-    return float(areas(*running)[0])
-
-
 def areas(rows: Floats, losses: Floats) -> Floats:
     """Areas under risk over coverage from running sums over levels of confidence, [curves, levels]."""
-    before, lost = np.zeros_like(rows), np.zeros_like(losses)
-    before[:, 1:], lost[:, 1:] = rows[:, :-1], losses[:, :-1]
-    width = rows - before
-    rate = np.divide(losses - lost, width, out=np.zeros_like(rows), where=width > 0)
-    growth = np.divide(rows, before, out=np.ones_like(rows), where=before > 0)
-    # ∫ (lost + (c − before)·rate)/c dc from `before` to `rows`.
-    parts = rate * width + (lost - before * rate) * np.log(growth)
-    return divide(parts.sum(axis=1), rows[:, -1])
+    before, lost, width = rows[:, :-1], losses[:, :-1], np.diff(rows)
+    rate = np.divide(np.diff(losses), width, out=np.zeros_like(width), where=width > 0)
+    growth = np.divide(rows[:, 1:], before, out=np.ones_like(width), where=before > 0)
+    # ∫ (lost + (c − before)·rate)/c dc from `before` to `rows` is what a level loses, plus this.
+    more = (lost - before * rate) * np.log(growth)
+    return divide(losses[:, -1] + more.sum(axis=1), rows[:, -1])
 
 
-def _aurc_over_problems(
-    bootstrap: Bootstrap, rows: PairRows, loss: Floats, confidence: Floats, kept: Booleans
-) -> Figure:
+def _aurc_over_problems(bootstrap: Bootstrap, rows: PairRows, answers: SurestFirst, kept: Booleans) -> Figure:
     """The area over the rows kept; those of a problem share what it counts."""
     sizes = np.bincount(bootstrap.index, kept, bootstrap.count)
     shares = rows.problem_counts(bootstrap, kept) / np.maximum(sizes, 1.0)
     weight = np.where(kept, shares[bootstrap.index], 0.0)
-    answers = SurestFirst.of(bootstrap, loss, confidence, rows.failed, weight)
-    return Figure.of(answers.areas).moved_to(weighted_aurc(loss[kept], confidence[kept], weight[kept]))
+    by_place = (np.bincount(answers.levels.place, each, 1) for each in (weight, weight * answers.loss))
+    exact = areas(*(np.cumsum(each.astype(np.float64))[None] for each in by_place))
+    return Figure.of(dataclasses.replace(answers, weight=weight).areas).moved_to(float(exact[0]))
 
 
 PROBLEM_SIGN_AURC = Metric(
@@ -180,7 +158,7 @@ PROBLEM_SIGN_AURC = Metric(
     meaning="Share of wrong answers to 'which of two kernels is faster', where they differ by more than 2 %, averaged "
     "as more and more pairs are answered, surest first, over problems.",
     figure=lambda bootstrap, rows: _aurc_over_problems(
-        bootstrap, rows, rows.sign_loss, rows.sign_confidence, ~rows.level & rows.decided
+        bootstrap, rows, bootstrap.once(signs_surest_first, rows), ~rows.level & rows.decided
     ),
     better=Better.LOW, headline=True, shown=Shown.BOARD, ceiling=Ceiling.BINDING,
 )  # fmt: skip
@@ -188,7 +166,7 @@ PROBLEM_AURC = Metric(
     name="problem_aurc", track=SELECT, label="AURC of bins",
     meaning="Share of wrong bins, averaged as more and more pairs of kernels are answered, over problems.",
     figure=lambda bootstrap, rows: _aurc_over_problems(
-        bootstrap, rows, 1.0 - correct(rows.probabilities, rows.bins), rows.confidence, ~rows.level
+        bootstrap, rows, bootstrap.once(bins_surest_first, rows), ~rows.level
     ),
     better=Better.LOW, shown=Shown.BOARD, ceiling=Ceiling.BINDING,
 )  # fmt: skip
@@ -199,11 +177,9 @@ SIGN_AURC = Metric(
 )  # fmt: skip
 
 
-def excess_aurc(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> float:
-    """AURC minus that of the best possible order of the same answers: 0 when confidence knows every miss."""
-    losses, confidences = as_vectors(loss, confidence)
-    ideal = np.sort(losses[~np.isnan(confidences)])
-    return aurc(losses, confidences) - area(ideal, len(losses))
+def excess_area(curve: RiskCoverageCurve, loss: Floats) -> float:
+    """The area minus that of the best possible order of the same losses: 0 when confidence knows every miss."""
+    return curve.area - RiskCoverageCurve.of(np.sort(loss), np.arange(len(loss)), len(loss)).area
 
 
 def _excess(bootstrap: Bootstrap, rows: PairRows) -> Figure:
@@ -211,7 +187,7 @@ def _excess(bootstrap: Bootstrap, rows: PairRows) -> Figure:
     # Least area for the same total of 0/1 losses: every correct answer first.
     risk = divide(answers.losses[:, -1], answers.rows[:, -1])
     excess = answers.areas - (risk + (1 - risk) * np.log(np.maximum(1 - risk, 1e-300)))
-    return Figure.of(excess).moved_to(excess_aurc(answers.loss, answers.confidence))
+    return Figure.of(excess).moved_to(excess_area(answers.curve, answers.loss))
 
 
 EXCESS_AURC = Metric(
@@ -224,23 +200,13 @@ EXCESS_AURC = Metric(
 RISKS = (0.05, 0.1, 0.2)
 PRICED_RISK = 0.1
 """The risk beyond which a query is measured instead, where deferring is priced in GPU-seconds."""
-SLACK = 1e-12
-"""Keeps a risk that is met exactly from being missed by a rounded sum."""
-
-
-def coverage_at_risk(loss: npt.ArrayLike, confidence: npt.ArrayLike, risk: float) -> float:
-    """Largest share of rows that can be answered with at most this risk; 0 when there is none."""
-    curve = risk_coverage_curve(loss, confidence)
-    allowed = np.flatnonzero(curve.risk <= risk + SLACK)
-    return float(curve.coverage[allowed[-1]]) if len(allowed) else 0.0
 
 
 def coverage_figure(answers: SurestFirst, risk: float) -> Figure:
     """Coverage of all rows with draws over levels of confidence; a failure to answer is never covered."""
-    counts, losses = answers.answered_rows, answers.answered_losses
+    counts, losses = answers.answered.rows, answers.answered.losses
     covered = np.where(losses <= (risk + SLACK) * counts, counts, 0.0).max(axis=1)
-    exact = coverage_at_risk(answers.loss, np.where(answers.failed, np.nan, answers.confidence), risk)
-    return Figure(exact, divide(covered, answers.rows[:, -1])[1:])
+    return Figure(answers.curve_of_answers.coverage_at(risk), divide(covered, answers.rows[:, -1])[1:])
 
 
 def _metric(risk: float, sign: bool) -> Metric:

@@ -44,16 +44,19 @@ def answered_pairs(questions: Questions, probabilities: Floats, points: Floats |
     """The pairs with these distributions, [repeats × pairs, 8], each as sure as its most probable bin."""
     pairs = questions.pairs
     repeats = len(probabilities) // max(len(pairs), 1)
+    backends, backend = encode(pairs.backend)
+    # Bin by bin: eight long columns add up faster than a million short rows.
+    probabilities = np.asfortranarray(probabilities)
     return PairRows(
         probabilities=probabilities,
         confidence=probabilities.max(axis=1),
         bins=np.tile(pairs.bin, repeats),
         failed=np.zeros(len(probabilities), dtype=np.bool_),
-        kind_prior=np.tile(kind_priors(questions), (repeats, 1)),
+        kind_prior=kind_priors(questions, repeats),
         level=np.tile(pairs.kind == PairKind.REFERENCE.value, repeats),
         edit=np.tile(pairs.relation == PairKind.PARENT_EDIT.value, repeats),
         one_workload=np.tile(pairs.relation == ONE_WORKLOAD, repeats),
-        cell=np.tile(encode(pairs.author + " " + pairs.backend)[1], repeats),
+        cell=np.tile(encode(pairs.author)[1] * len(backends) + backend, repeats),
         speedup=np.tile(pairs.speedup, repeats),
         score=rank_scores(probabilities, np.full(len(probabilities), np.nan) if points is None else points),
         measure_seconds=questions.measure_seconds,
@@ -62,11 +65,11 @@ def answered_pairs(questions: Questions, probabilities: Floats, points: Floats |
     )
 
 
-def kind_priors(questions: Questions) -> Floats:
-    """The training frequencies of every pair's kind: [pairs, 8]."""
-    names, index = np.unique(questions.pairs.kind.astype(str), return_inverse=True)
+def kind_priors(questions: Questions, repeats: int = 1) -> Floats:
+    """The training frequencies of every pair's kind, one repeat after the other: [rows, 8], stored bin by bin."""
+    names, index = encode(questions.pairs.kind)
     table = np.array([questions.kind_priors[name] for name in names]).reshape(-1, bins.COUNT)
-    return table[index]
+    return np.take(table.T, np.tile(index, repeats), axis=1).T
 
 
 LEAST_RANKED = 5
@@ -149,15 +152,16 @@ def remeasured(value: Floats, low: Floats, high: Floats, generator: np.random.Ge
 
 
 def interval_distribution(speedup: Floats, sigma: Floats) -> Floats:
-    """Probability of each bin when log speedup is normal around a measurement: [rows, 8]."""
+    """Probability of each bin when log speedup is normal around a measurement: [rows, 8], stored bin by bin."""
     from scipy.special import ndtr
 
     # A difference of two measurements is wider than one by √2; the floor keeps an exact record from dividing by zero.
-    width = np.maximum(sigma * np.sqrt(2.0), 1e-9)[:, None]
-    below = ndtr((np.log(bins.EDGES)[None, :] - np.log(speedup)[:, None]) / width)
-    edges = np.concatenate([np.zeros((len(speedup), 1)), below, np.ones((len(speedup), 1))], axis=1)
+    width = np.maximum(sigma * np.sqrt(2.0), 1e-9)
+    below = np.zeros((bins.COUNT + 1, len(speedup)))
+    below[1:-1] = ndtr((np.log(bins.EDGES)[:, None] - np.log(speedup)) / width)
+    below[-1] = 1.0
     # The last bits of the normal distribution depend on the processor, and ties between confidences depend on them.
-    return np.round(np.diff(edges, axis=1), 12).astype(np.float64, copy=False)
+    return np.round(np.diff(below, axis=0).T, 12).astype(np.float64, copy=False)
 
 
 def ceiling_rows(questions: Questions, seed: int) -> TrackRows:

@@ -8,28 +8,32 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats, Ints, encode
+from kbench.benchmark.metrics.arrays import Ints, encode
 from kbench.benchmark.metrics.bootstrap import RESAMPLES, Bootstrap, Figure
 from kbench.benchmark.metrics.forecast import LEVEL_SKILL, WORKLOAD_SKILL
 from kbench.benchmark.metrics.metric import PairRows
 from kbench.benchmark.metrics.registry import METRICS, figures, headline
 from kbench.benchmark.questions.asked import STATED_KINDS
-from kbench.benchmark.questions.questions import PairLabels, Questions, Strings, strings
+from kbench.benchmark.questions.questions import Questions, Strings, strings
 from kbench.benchmark.scoring.rows import ceiling_rows, floor_rows, pair_rows, ranked_pools, surrogate_rows
 from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.benchmark.tracks import FORECAST, OVERALL, PAIR_TRACKS, RANK
 from kbench.schemas import Score
 
 Figures = Mapping[str, Figure]
-FACETS = ("family", "backend", "kind", "bin", "runtime", "seen", "author")
+Clusters = TypeVar("Clusters", Strings, Ints)
 LOWEST = -6
-POWERS = np.array([float(f"1e{exponent}") for exponent in range(LOWEST, 16)])
+HIGHEST = 15
+POWERS = np.array([float(f"1e{exponent}") for exponent in range(LOWEST, HIGHEST + 1)])
 """Edges of the decades of runtime, from 10 to the LOWEST on."""
+DECADES = [f"{10.0**e:g}-{10.0 ** (e + 1):g} us" for e in range(LOWEST - 1, HIGHEST + 1)]
+"""Between these edges, below and above them."""
 LEAST_WIDTH = 0.05
 """Least distance of floor and ceiling that makes a scale: on a slice they may be the same but for noise."""
 
@@ -41,9 +45,9 @@ class BootstrapSettings:
     resamples: int = RESAMPLES
     seed: int = 0
 
-    def draws(self, clusters: Sequence[str] | Strings, names: Sequence[str] | None = None) -> Bootstrap:
+    def draws(self, clusters: npt.ArrayLike, names: Sequence[str] | None = None) -> Bootstrap:
         """A bootstrap over these clusters, or over more of them whose `names` are given."""
-        return Bootstrap(np.asarray(clusters, dtype=object), self.resamples, self.seed, names)
+        return Bootstrap(clusters, self.resamples, self.seed, names)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,11 +60,10 @@ class Bounds:
     @classmethod
     def of(cls, questions: Questions, settings: BootstrapSettings) -> Bounds:
         """Ceilings and floors of every track that the questions ask."""
-        clusters = _clusters(questions)
+        bootstraps = _bootstraps(questions, dataclasses.replace(settings, resamples=0))
 
         def values(track: str, rows: Any) -> dict[str, float]:
-            bootstrap = Bootstrap(clusters[track], 0)
-            return {name: figure.value for name, figure in figures(track, bootstrap, rows).items()}
+            return {name: figure.value for name, figure in figures(track, bootstraps[track], rows).items()}
 
         both = (ceiling_rows(questions, settings.seed), floor_rows(questions))
         return cls(*({track: values(track, given) for track, given in rows.items()} for rows in both))
@@ -136,20 +139,16 @@ def score(
     """Score forecasts on every track the questions ask."""
     settings = settings or BootstrapSettings()
     rows = surrogate_rows(questions, table)
-    clusters = _clusters(questions)
-    # All tracks draw from the same problems, so that draw i is the same sample for each.
-    problems = sorted({*map(str, questions.pairs.problem.tolist()), *map(str, questions.pools.problem.tolist())})
-    figures_by_track = {}
-    for track, given in rows.items():
-        shared = problems if set(clusters[track].tolist()) <= set(problems) else None
-        bootstrap = settings.draws(np.tile(clusters[track], table.repeats), shared)
-        figures_by_track[track] = figures(track, bootstrap, given, headlines_alone)
+    bootstraps = _bootstraps(questions, settings, table.repeats)
+    figures_by_track = {
+        track: figures(track, bootstraps[track], given, headlines_alone) for track, given in rows.items()
+    }
     if FORECAST.name in figures_by_track and not headlines_alone:
         figures_by_track[FORECAST.name] |= _apart(questions, table, settings)
     parts: tuple[Score, ...] = ()
-    if sliced and FORECAST.name in rows:
-        counted = questions.over_all_workloads()
-        parts = _slices(counted, pair_rows(counted, table), settings)
+    of_pairs = rows.get(FORECAST.name)
+    if sliced and isinstance(of_pairs, PairRows):
+        parts = _slices(questions.over_all_workloads(), of_pairs, settings)
     bounds = bounds or Bounds.of(questions, settings)
     return Scored(
         figures=figures_by_track,
@@ -162,37 +161,46 @@ def score(
 
 def _apart(questions: Questions, table: ForecastTable, settings: BootstrapSettings) -> dict[str, Figure]:
     """Skills on questions that no other figure counts: about one workload, and about the level."""
-    everything, pairs = pair_rows(questions, table), questions.pairs
-    counted = np.tile(questions.counted_pairs, table.repeats)
+    apart, clusters = ~questions.counted_pairs, clusters_of(questions.pairs.problem, questions.pairs.candidate)
+    rows = pair_rows(dataclasses.replace(questions, pairs=questions.pairs.take(apart)), table)
     skills = {}
-    for metric, asked in ((WORKLOAD_SKILL, everything.one_workload), (LEVEL_SKILL, everything.level)):
-        positions = np.flatnonzero(asked & ~counted)
-        if len(positions):
-            clusters = np.tile(clusters_of(pairs.problem, pairs.candidate), table.repeats)[positions]
-            skills[metric.name] = metric.measured(settings.draws(clusters), everything.take(positions))
+    for metric, asked in ((WORKLOAD_SKILL, rows.one_workload), (LEVEL_SKILL, rows.level)):
+        if asked.any():
+            bootstrap = settings.draws(np.tile(clusters[apart], table.repeats)[asked])
+            skills[metric.name] = metric.measured(bootstrap, rows.take(np.flatnonzero(asked)))
     return {name: figure for name, figure in skills.items() if figure is not None}
 
 
-def _clusters(questions: Questions) -> dict[str, Strings]:
-    """The cluster of each row of every track, for one repeat."""
-    pairs, labels = questions.over_all_workloads().pairs, questions.pools
-    by_track = dict.fromkeys(PAIR_TRACKS, clusters_of(pairs.problem, pairs.candidate))
-    return by_track | {RANK.name: labels.problem[[int(rows[0]) for rows in ranked_pools(labels)]]}
+def _bootstraps(questions: Questions, settings: BootstrapSettings, repeats: int = 1) -> dict[str, Bootstrap]:
+    """The bootstrap of every track: all draw from the same problems, so that draw i is the same sample for each."""
+    pairs, pools = questions.over_all_workloads().pairs, questions.pools
+    problems = encode(np.concatenate([questions.pairs.problem, pools.problem]))[0]
+
+    def draws(clusters: Strings) -> Bootstrap:
+        return settings.draws(np.tile(clusters, repeats), problems if {*clusters.tolist()} <= {*problems} else None)
+
+    by_track: dict[str, Bootstrap] = {}
+    if len(questions.pairs):
+        by_track |= dict.fromkeys(PAIR_TRACKS, draws(clusters_of(pairs.problem, pairs.candidate)))
+    if ranked := ranked_pools(pools):
+        by_track[RANK.name] = draws(pools.problem[[int(rows[0]) for rows in ranked]])
+    return by_track
 
 
-def clusters_of(problem: Strings, kernel: Strings) -> Strings:
+def clusters_of(problem: Clusters, kernel: Clusters) -> Clusters:
     """Rows of one problem are drawn together; where there is one problem only, rows of one kernel are."""
-    return problem if len(set(problem.tolist())) > 1 else kernel
+    return problem if (problem != problem[:1]).any() else kernel
 
 
 def _slices(questions: Questions, rows: PairRows, settings: BootstrapSettings) -> tuple[Score, ...]:
     pairs = questions.pairs
     repeats = len(rows.bins) // len(pairs)
     records: list[Score] = []
-    gpus = strings([questions.queries[at].gpu for at in pairs.query.tolist()])
-    for name, positions in _facet_slices(pairs, gpus):
+    problem, kernel = encode(pairs.problem)[1], encode(pairs.candidate)[1]
+    rows = rows.narrow()
+    for name, positions in _facet_slices(questions):
         part = rows.take((np.arange(repeats)[:, None] * len(pairs) + positions).ravel())
-        clusters = clusters_of(pairs.problem[positions], pairs.candidate[positions])
+        clusters = clusters_of(problem[positions], kernel[positions])
         bootstrap = settings.draws(np.tile(clusters, repeats))
         for metric in METRICS:
             if metric.sliced:
@@ -202,44 +210,40 @@ def _slices(questions: Questions, rows: PairRows, settings: BootstrapSettings) -
     return tuple(records)
 
 
-def _decades(runtime_us: Floats) -> Strings:
-    timed = ~np.isnan(runtime_us)
+def _renamed(column: npt.ArrayLike, name_of: Callable[[str], str]) -> tuple[list[str], Ints]:
+    """Like `encode`, of other names for the values."""
+    values, index = encode(column)
+    names, place = encode([name_of(value) for value in values])
+    return names, place[index]
+
+
+def _facets(questions: Questions) -> dict[str, tuple[list[str], Ints]]:
+    """Values of every facet, and the position of each pair's among them."""
+    pairs = questions.pairs
     # By comparison, like the bins: a logarithm would put 1,000 us below or above its edge as the processor has it.
-    exponents = np.searchsorted(POWERS, np.where(timed, runtime_us, 1.0), side="right") - 1 + LOWEST
-    names = {e: f"{10.0**e:g}-{10.0 ** (e + 1):g} us" for e in np.unique(exponents).tolist()}
-    decades = strings([names[e] for e in exponents.tolist()])
-    decades[~timed] = "unknown"
-    return decades
-
-
-def _facet(labels: PairLabels, name: str) -> Strings:
-    """The value of one facet for every row."""
-    if name == "kind":
+    decade = np.searchsorted(POWERS, pairs.runtime_us, side="right")
+    decade[np.isnan(pairs.runtime_us)] = len(DECADES)
+    facets = {
+        "family": encode(pairs.family),
+        "backend": encode(pairs.backend),
         # As the dataset's questions call it, which is what people look up.
-        return strings([STATED_KINDS.get(kind, kind) for kind in labels.kind.tolist()])
-    if name == "bin":
-        return strings([str(number) for number in labels.bin.tolist()])
-    if name == "runtime":
-        return _decades(labels.runtime_us)
-    if name == "seen":
-        return strings(["seen" if split in ("test_seen", "validation") else "unseen" for split in labels.split])
-    return getattr(labels, name)
+        "kind": _renamed(pairs.kind, lambda kind: STATED_KINDS.get(kind, kind)),
+        "bin": encode(pairs.bin),
+        "runtime": _renamed(decade, lambda number: [*DECADES, "unknown"][int(number)]),
+        "seen": _renamed(pairs.split, lambda split: "seen" if split in ("test_seen", "validation") else "unseen"),
+        "author": encode(pairs.author),
+    }
+    # Where all are of one GPU, or of one origin, that is no slice.
+    more = {"origin": pairs.origin, "gpu": strings([query.gpu for query in questions.queries])[pairs.query]}
+    return facets | {name: coded for name, column in more.items() if len((coded := encode(column))[0]) > 1}
 
 
-def _facet_slices(labels: PairLabels, gpus: Strings) -> Iterator[tuple[str, Ints]]:
-    """Every slice as facet=value with its row positions.
-
-    Args:
-        labels: the rows.
-        gpus: the GPU of each; where all are of one GPU, or of one origin, that is no slice.
-    """
-    facets = {name: _facet(labels, name) for name in FACETS}
-    facets |= {name: column for name, column in (("origin", labels.origin), ("gpu", gpus)) if len(set(column)) > 1}
-    for name, column in facets.items():
-        values, index = encode(column)
-        order = np.argsort(index, kind="stable")
-        parts = np.split(order, np.flatnonzero(np.diff(index[order])) + 1)
-        for value, rows in zip(values, parts, strict=True):
+def _facet_slices(questions: Questions) -> Iterator[tuple[str, Ints]]:
+    """Every slice as facet=value with the positions of its pairs."""
+    for name, (values, index) in _facets(questions).items():
+        # Small numbers are sorted by counting them.
+        order = np.argsort(index.astype(np.min_scalar_type(len(values))), kind="stable")
+        for value, rows in zip(values, np.split(order, np.cumsum(np.bincount(index))[:-1]), strict=True):
             yield f"{name}={value}", rows
 
 

@@ -52,9 +52,10 @@ def test_order_metrics_draws_are_close_to_those_of_resampled_rows() -> None:
     excess = EXCESS_AURC.figure(bootstrap, PairRows.all_answered(probabilities, numbers, np.full(8, 1 / 8)))
     for draw in range(5):
         rows = resampled_rows(bootstrap, draw)
-        assert area.draws[draw] == pytest.approx(select.aurc(loss[rows], sure[rows]), abs=5e-3)
-        assert excess.draws[draw] == pytest.approx(select.excess_aurc(loss[rows], sure[rows]), abs=5e-3)
-        assert coverage.draws[draw] == pytest.approx(select.coverage_at_risk(loss[rows], sure[rows], 0.8), abs=0.02)
+        curve = select.risk_coverage_curve(loss[rows], sure[rows])
+        assert area.draws[draw] == pytest.approx(curve.area, abs=5e-3)
+        assert excess.draws[draw] == pytest.approx(select.excess_area(curve, loss[rows]), abs=5e-3)
+        assert coverage.draws[draw] == pytest.approx(curve.coverage_at(0.8), abs=0.02)
 
 
 def test_same_seed_gives_the_same_interval_and_another_seed_another() -> None:

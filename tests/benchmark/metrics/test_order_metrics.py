@@ -17,29 +17,32 @@ FAILED = math.nan
 
 def test_right_then_wrong_then_failure_have_the_published_aurc() -> None:
     loss, confidence = [0, 1, 1], [0.9, 0.2, FAILED]
-    assert select.aurc(loss, confidence) == pytest.approx(1 / 12)
+    assert select.risk_coverage_curve(loss, confidence).area == pytest.approx(1 / 12)
 
 
 def test_all_failures_answer_nothing() -> None:
-    assert select.aurc([1, 1], [FAILED, FAILED]) == 0.0
-    assert select.coverage_at_risk([1, 1], [FAILED, FAILED], 0.5) == 0.0
+    curve = select.risk_coverage_curve([1, 1], [FAILED, FAILED])
+    assert curve.area == 0.0
+    assert curve.coverage_at(0.5) == 0.0
 
 
 def test_excess_is_zero_when_confidence_knows_every_miss() -> None:
-    assert select.excess_aurc([0, 0, 1, 1], [0.9, 0.8, 0.2, 0.1]) == pytest.approx(0.0)
-    assert select.excess_aurc([0, 0, 1, 1], [0.1, 0.2, 0.8, 0.9]) > 0.3
+    loss, confidence = np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.9, 0.8, 0.2, 0.1])
+    assert select.excess_area(select.risk_coverage_curve(loss, confidence), loss) == pytest.approx(0.0)
+    assert select.excess_area(select.risk_coverage_curve(loss, -confidence), loss) > 0.3
 
 
 def test_coverage_at_risk_is_the_largest_that_keeps_the_risk() -> None:
-    loss, confidence = [0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]
-    assert select.coverage_at_risk(loss, confidence, 0.25) == pytest.approx(0.8)
-    assert select.coverage_at_risk(loss, confidence, 0.1) == pytest.approx(0.2)
+    curve = select.risk_coverage_curve([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
+    assert curve.coverage_at(0.25) == pytest.approx(0.8)
+    assert curve.coverage_at(0.1) == pytest.approx(0.2)
 
 
 def test_tied_confidences_give_the_mean_over_all_orders() -> None:
     loss, confidence = [0, 1, 1, 0], [0.9, 0.5, 0.5, 0.5]
-    orders = [select.aurc([0, *tail], [0.9, 0.5, 0.4, 0.3]) for tail in itertools.permutations(loss[1:])]
-    assert select.aurc(loss, confidence) == pytest.approx(np.mean(orders))
+    curves = (select.risk_coverage_curve([0, *tail], [0.9, 0.5, 0.4, 0.3]) for tail in itertools.permutations(loss[1:]))
+    area = select.risk_coverage_curve(loss, confidence).area
+    assert area == pytest.approx(np.mean([curve.area for curve in curves]))
 
 
 def test_perfect_order_has_perfect_rank_metrics() -> None:

@@ -10,9 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from kbench.benchmark.work.caches import dram_bytes
-from kbench.benchmark.work.gpus import Gpu
+from kbench.benchmark.work.gpus import Gpu, resident_blocks, waves
 from kbench.benchmark.work.memory import SECTOR
-from kbench.benchmark.work.occupancy import resident_blocks, waves
 from kbench.benchmark.work.pipes import Pipe
 from kbench.benchmark.work.times import (
     RESOURCES,

@@ -17,8 +17,7 @@ from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabili
 from kbench.benchmark.surrogates.static.forest import Forest, write_arrays
 from kbench.benchmark.surrogates.static.model import Level
 from kbench.benchmark.work.caches import dram_bytes
-from kbench.benchmark.work.gpus import Gpu
-from kbench.benchmark.work.occupancy import resident_blocks, waves
+from kbench.benchmark.work.gpus import Gpu, resident_blocks, waves
 from kbench.benchmark.work.times import (
     RESOURCES,
     Fitted,
@@ -34,7 +33,6 @@ VERSION = 1
 MODEL_FILE = Path(__file__).with_name("model.npz")
 FIT_COMMAND = "python -m kbench.benchmark.surrogates.counted.fit"
 KERNELS, REFERENCE = "kernels", "reference"
-SPREADS = (KERNELS, REFERENCE)
 """Kinds of question: one kernel against another, and against PyTorch."""
 LEAST_US = 1e-3
 FEW = ("issue", "alu", "fma", "special", "double", "tensor", "shared", "l2", "dram", "latency")

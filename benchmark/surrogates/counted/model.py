@@ -29,7 +29,7 @@ from kbench.benchmark.work.times import (
 from kbench.benchmark.work.totals import LaunchWork, Work
 from kbench.schemas import DataError, Query
 
-VERSION = 1
+VERSION = 2
 MODEL_FILE = Path(__file__).with_name("model.npz")
 FIT_COMMAND = "python -m kbench.benchmark.surrogates.counted.fit"
 KERNELS, REFERENCE = "kernels", "reference"

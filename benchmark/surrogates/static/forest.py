@@ -18,10 +18,6 @@ CHUNK = 4096
 """Rows walked at a time: their positions and features stay in cache."""
 FEW = 64
 """Rows up to which all trees are walked at once: a call for every tree and level would take longer than its work."""
-TYPES: Mapping[str, Any] = {
-    "feature": np.int32, "threshold": np.float32, "left": np.int32, "right": np.int32, "value": np.float32,
-    "depth": np.int32,
-}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,23 +83,33 @@ class Forest:
         return total.T
 
     def arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
-        """Everything needed to rebuild it, under names that start with the prefix."""
-        arrays: dict[str, npt.NDArray[Any]] = {f"{prefix}.{name}": getattr(self, name) for name in TYPES}
-        # As steps from their node, children compress far better.
+        """Everything needed to rebuild it, by names that start with the prefix; where `right` is 0 there is a leaf."""
         here = np.arange(self.feature.shape[1])
-        for name, origin in (("feature", 0), ("left", here), ("right", here)):
-            arrays[f"{prefix}.{name}"] = (arrays[f"{prefix}.{name}"] - origin).astype(np.uint16)
+        inner = self.right > here
+        # scikit-learn numbers a node's left side right after it.
+        assert np.array_equal(self.left, here + inner)
+        # The first bytes of all thresholds before the second ones: they are much alike, and compress better so.
+        planes = self.threshold[inner].view(np.uint8).reshape(-1, 4).T.copy()
         # Half precision moves a forecast by far less than trees of another seed would.
-        arrays[f"{prefix}.value"] = arrays[f"{prefix}.value"].astype(np.float16)
-        return arrays | {f"{prefix}.baseline": np.array(self.baseline)}
+        values = self.value[~inner].astype(np.float16)
+        parts: dict[str, npt.NDArray[Any]] = {
+            "right": (self.right - here).astype(np.uint16), "feature": self.feature[inner].astype(np.uint16),
+            "threshold": planes, "value": values, "depth": self.depth, "baseline": np.array(self.baseline),
+        }  # fmt: skip
+        return {f"{prefix}.{name}": part for name, part in parts.items()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Forest:
         """Rebuild what `arrays` gave."""
-        parts = {name: arrays[f"{prefix}.{name}"].astype(kind) for name, kind in TYPES.items()}
-        for name in ("left", "right"):
-            parts[name] += np.arange(parts[name].shape[1], dtype=np.int32)
-        return cls(float(arrays[f"{prefix}.baseline"]), **parts)
+        right, values = (arrays[f"{prefix}.{name}"] for name in ("right", "value"))
+        inner, here = right > 0, np.arange(right.shape[1], dtype=np.int32)
+        feature, threshold = np.zeros(right.shape, np.int32), np.zeros(right.shape, np.float32)
+        feature[inner] = arrays[f"{prefix}.feature"]
+        threshold[inner] = arrays[f"{prefix}.threshold"].T.copy().view(np.float32)[:, 0]
+        value = np.zeros((*right.shape, values.shape[1]), np.float32)
+        value[~inner] = values
+        depth, baseline = arrays[f"{prefix}.depth"], float(arrays[f"{prefix}.baseline"])
+        return cls(baseline, feature, threshold, here + inner, here + right.astype(np.int32), value, depth)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

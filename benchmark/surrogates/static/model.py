@@ -19,7 +19,7 @@ from kbench.benchmark.surrogates.static.kernel_rows import KernelPool, RowLayout
 from kbench.benchmark.surrogates.static.problem_row import NUMBERS
 from kbench.schemas import DataError, PairKind, Query
 
-VERSION = 4
+VERSION = 5
 MODEL_FILE = Path(__file__).with_name("model.npz")
 KERNEL_FORESTS = ("within", "total", "within_boosted", "rank_boosted", "total_boosted")
 FORESTS = (*KERNEL_FORESTS, "valid", "pair", "reference_width", "pair_width")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import tomllib
@@ -189,7 +190,10 @@ def assemble(
     measurements = [row for one in (*gathered.kernels, *moved) for row in one.measurements]
     report("questions")
     questions = draw_questions(kernels, measurements)
-    environments = {one.env_id: one for one in (*gathered.environments, *corrected_in, *repeated_in, *moved_to)}
+    used = {row.env_id for row in (*measurements, *repeats)}
+    published = (one for one in samples.table("environments") if one.env_id in used)
+    sources = (published, gathered.environments, corrected_in, repeated_in, moved_to)
+    environments = {one.env_id: one for one in itertools.chain(*sources)}
     solved = {kernel.problem_id for kernel in kernels}
     references = samples.table("references", recipe.references)
     kernels = against_best(kernels, measurements, references)

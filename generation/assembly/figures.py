@@ -23,8 +23,8 @@ from kbench.schemas import DataError, Environment, Measurement, PlanSummary, Sta
 
 SAMPLED = ("samples_us", "anchor_us", "rounds", "second_clock_us", "clocks_disagree", "max_abs_error", "max_rel_error")
 """What a row with a time says of how it came about."""
-KEPT = ("counters", "live", "references", "tuning")
-"""Tables that no log makes."""
+KEPT = ("counters", "environments", "live", "references", "tuning")
+"""Tables that logs may leave out whole."""
 
 
 class Samples:
@@ -57,7 +57,7 @@ class Samples:
             self._payloads = {(row["run_id"], row["index"]): row["payload_json"] for row in events}
 
     def table(self, name: str, paths: Sequence[Path] = ()) -> list[Any]:
-        """Rows of a table that no log makes: of these files, or else as the published corpus has them."""
+        """Rows of a table that logs may leave out: of these files, or else as the published corpus has them."""
         given = [row for path in paths for row in read_records(path, CONFIGS[name].record)]
         return given or self._kept.get(name, [])
 
@@ -105,7 +105,7 @@ def repeated(corpora: Sequence[Path], kernel_ids: Collection[str]) -> tuple[list
         if not of_these:
             raise UserError(f"{str(path)!r} repeats no kernel of these runs; name a corpus measured from theirs")
         rows += of_these
-        for row in corpus.table("environments").to_pylist():
+        for row in corpus.table("environments").to_pylist() if "environments" in corpus.configs else ():
             environments[row["env_id"]] = from_dict(Environment, row)
     used = {row.env_id for row in rows}
     return rows, [environment for key, environment in sorted(environments.items()) if key in used]

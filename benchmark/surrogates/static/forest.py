@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
+from kbench.schemas import DataError
 
 CHUNK = 4096
 """Rows walked at a time: their positions and features stay in cache."""
@@ -191,10 +193,30 @@ def _down(thresholds: Floats) -> npt.NDArray[np.float32]:
     return np.where(rounded.astype(np.float64) > thresholds, np.nextafter(rounded, np.float32(-np.inf)), rounded)
 
 
-def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write a file that `numpy.load` reads; a tenth smaller than what numpy writes, and the same each time."""
+def write_model(path: Path, head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write numbers and one JSON text, nothing that runs, as a file that `numpy.load` reads.
+
+    It is a tenth smaller than what numpy writes, and the same each time.
+    """
     with zipfile.ZipFile(path, "w") as archive:
-        for name, array in arrays.items():
+        for name, array in {**arrays, "head": np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)}.items():
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, np.asarray(array), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), buffer.getvalue(), zipfile.ZIP_LZMA)
+
+
+def read_model(path: Path, version: int, command: str) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """What `write_model` was given.
+
+    Raises:
+        DataError: it is no such file, or of another version; the message says by which command to make it again.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+        head = json.loads(arrays.pop("head").tobytes())
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"model {path} cannot be read ({error}); make it with {command}") from None
+    if head["version"] != version:
+        raise DataError(f"model {path} is of version {head['version']}, not {version}; make it with {command}")
+    return head, arrays

@@ -39,15 +39,7 @@ from kbench.loaders.importers.run import REPORT
 from kbench.loaders.options import echo_json, json_option, out_option
 from kbench.loaders.storage.atomic import write_atomically
 from kbench.loaders.storage.lines import parse_json, read_lines
-from kbench.schemas import (
-    DataError,
-    Kernel,
-    PlanSummary,
-    Question,
-    Status,
-    UserError,
-    from_dict,
-)
+from kbench.schemas import DataError, Kernel, PlanSummary, Question, Status, UserError, from_dict
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +199,7 @@ def assemble(
         "questions": questions,
         "environments": list(environments.values()),
         "repeats": samples.rows(repeats),
-        "plans": with_work(plan_rows(recipe.plans, gathered.kernels, samples.plans), recipe.totals),
+        "plans": with_work(plan_rows(recipe.plans, gathered.kernels, samples.table("plans")), recipe.totals),
         "events": gathered.events,
         "live": samples.table("live"),
         "tuning": [one if one.env_id in environments else dataclasses.replace(one, env_id=None) for one in times],

@@ -19,12 +19,10 @@ from kbench.harness.record import TIMED
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.storage.lines import read_records
-from kbench.schemas import DataError, Environment, Measurement, PlanSummary, Status, UserError, from_dict
+from kbench.schemas import DataError, Environment, Measurement, Status, UserError, from_dict
 
 SAMPLED = ("samples_us", "anchor_us", "rounds", "second_clock_us", "clocks_disagree", "max_abs_error", "max_rel_error")
 """What a row with a time says of how it came about."""
-KEPT = ("counters", "environments", "live", "references", "tuning")
-"""Tables that logs may leave out whole."""
 
 
 class Samples:
@@ -32,34 +30,26 @@ class Samples:
 
     def __init__(self, corpus: Path | None) -> None:
         """Read them, its repeats included; None has none."""
-        self._rows: dict[str, dict[str, Any]] = {}
-        self._sources: dict[str, str] = {}
-        self._payloads: dict[tuple[str, int], str] = {}
-        self._kept: dict[str, list[Any]] = {}
-        self.plans: list[PlanSummary] = []
-        """What kernels of the published corpus launch."""
+        self._corpus = None if corpus is None else Corpus.open(corpus)
+        self._hint = f"{str(corpus)!r} does not have it"
         if corpus is None:
             self._hint = "name the corpus that has it as `samples` in a recipe"
-            return
-        self._hint = f"{str(corpus)!r} does not have it"
-        opened = Corpus.open(corpus)
-        for name in ("measurements", "repeats"):
-            rows = opened.table(name).to_pylist() if name in opened.configs else []
-            self._rows |= {row["measurement_id"]: row for row in rows}
-        for name in (name for name in KEPT if name in opened.configs):
-            self._kept[name] = [from_dict(CONFIGS[name].record, row) for row in opened.table(name).to_pylist()]
-        if "plans" in opened.configs:
-            self.plans = [from_dict(PlanSummary, row) for row in opened.table("plans").to_pylist()]
-        for row in opened.table("kernels", columns=["kernel_id", "source"]).to_pylist():
-            self._sources[row["kernel_id"]] = row["source"]
-        if "events" in opened.configs:
-            events = opened.table("events", columns=["run_id", "index", "payload_json"]).to_pylist()
-            self._payloads = {(row["run_id"], row["index"]): row["payload_json"] for row in events}
+        samples = (*self._read("measurements"), *self._read("repeats"))
+        self._rows = {row["measurement_id"]: row for row in samples}
+        self._sources = {row["kernel_id"]: row["source"] for row in self._read("kernels", ["kernel_id", "source"])}
+        events = self._read("events", ["run_id", "index", "payload_json"])
+        self._payloads = {(row["run_id"], row["index"]): row["payload_json"] for row in events}
+
+    def _read(self, name: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """Rows of the published corpus; none of a config it lacks."""
+        if self._corpus is None or name not in self._corpus.configs:
+            return []
+        return self._corpus.table(name, columns=columns).to_pylist()
 
     def table(self, name: str, paths: Sequence[Path] = ()) -> list[Any]:
         """Rows of a table that logs may leave out: of these files, or else as the published corpus has them."""
         given = [row for path in paths for row in read_records(path, CONFIGS[name].record)]
-        return given or self._kept.get(name, [])
+        return given or [from_dict(CONFIGS[name].record, row) for row in self._read(name)]
 
     def entry(self, entry: LogEntry) -> LogEntry:
         """A log's entry with the payload or the text that was left out."""

@@ -14,13 +14,7 @@ import numpy as np
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.problems.registry import named, problem
 from kbench.benchmark.surrogates.counted.model import KERNELS, CountedModel, plan_row
-from kbench.benchmark.work.explain import (
-    Comparison,
-    Forecast,
-    WorkloadFacts,
-    compare_facts,
-    explain_work,
-)
+from kbench.benchmark.work.explain import Comparison, Forecast, WorkloadFacts, compare_facts, explain_work
 from kbench.benchmark.work.gpus import Gpu, gpu_named
 from kbench.benchmark.work.render import caution, comparison_text, draw, duration, text_of
 from kbench.benchmark.work.times import fastest

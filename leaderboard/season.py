@@ -52,16 +52,7 @@ from kbench.loaders.splits import cluster_id
 from kbench.loaders.storage.atomic import WAIT_S, remove_leftovers, replace_together, whole_folder
 from kbench.loaders.storage.lock import held
 from kbench.loaders.storage.scratch import temporary_folder
-from kbench.schemas import (
-    DataError,
-    Kernel,
-    Question,
-    QuestionKind,
-    Trust,
-    UserError,
-    from_dict,
-    to_dict,
-)
+from kbench.schemas import DataError, Kernel, Question, QuestionKind, Trust, UserError, from_dict, to_dict
 from kbench.schemas.ids import kernel_id
 
 SPLIT = "test"

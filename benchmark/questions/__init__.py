@@ -3,11 +3,4 @@
 from kbench.benchmark.questions.build import build_questions, training_kernels, training_pairs
 from kbench.benchmark.questions.questions import PairLabels, PoolLabels, Questions
 
-__all__ = [
-    "PairLabels",
-    "PoolLabels",
-    "Questions",
-    "build_questions",
-    "training_kernels",
-    "training_pairs",
-]
+__all__ = ["PairLabels", "PoolLabels", "Questions", "build_questions", "training_kernels", "training_pairs"]

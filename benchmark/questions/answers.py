@@ -7,13 +7,13 @@ but for the few that questions show as known. Whoever has the second file scores
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.loaders.storage.atomic import parquet_bytes
 from kbench.schemas import DataError, Kernel, Question, arrow_schema, bins
-from kbench.schemas.ratio import ratio
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,6 +40,21 @@ def without_figures(kernel: Kernel, **changes: Any) -> Kernel:
     """The kernel as if nobody had measured it."""
     nothing: dict[str, Any] = dict.fromkeys((*UNMEASURED, "speedup_best"))
     return dataclasses.replace(kernel, **nothing | changes)
+
+
+def ratio(one: Sequence[float | None], other: Sequence[float | None]) -> tuple[float, float | None, float | None]:
+    """One figure divided by an independent one, each with the ends of its interval: log half-widths add in quadrature.
+
+    Ends are null where either interval is not known.
+    """
+    assert one[0] is not None
+    assert other[0] is not None
+    value = one[0] / other[0]
+    if one[1] is None or one[2] is None or other[1] is None or other[2] is None:
+        return value, None, None
+    down = math.hypot(math.log(one[0] / one[1]), math.log(other[2] / other[0]))
+    up = math.hypot(math.log(one[2] / one[0]), math.log(other[0] / other[1]))
+    return value, value * math.exp(-down), value * math.exp(up)
 
 
 def with_answer(question: Question, measured: Mapping[str, Mapping[str, Any]]) -> Question:

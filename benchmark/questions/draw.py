@@ -26,9 +26,9 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from kbench.benchmark.questions.answers import ratio
 from kbench.schemas import AuthorClass, Backend, Kernel, Measurement, Question, QuestionKind, Status, bins
 from kbench.schemas.ids import content_hash
-from kbench.schemas.ratio import ratio
 
 DRAWS = 4
 """Draws of pairs in training splits."""

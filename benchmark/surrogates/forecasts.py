@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.protocol import SUM_TOLERANCE, failure
-from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import DataError, Forecast, Record, Submission, arrow_schema, bins, to_dict
 from kbench.schemas.record import Limit, field_types
 
@@ -126,11 +125,6 @@ def forecasts_file(forecasts: Sequence[Forecast], dataset: str, learned_from: Se
     file = io.BytesIO()
     pq.write_table(to_arrow(forecasts).replace_schema_metadata(facts), file, compression="zstd")
     return file.getvalue()
-
-
-def write_forecasts(path: Path, forecasts: Sequence[Forecast], dataset: str) -> None:
-    """Write a forecasts file, whole or not at all."""
-    write_atomically(path, forecasts_file(forecasts, dataset))
 
 
 def align(table: pa.Table, query_ids: Sequence[str], where: str = "forecasts") -> ForecastTable:

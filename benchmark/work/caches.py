@@ -12,9 +12,8 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from kbench.benchmark.work.gpus import Gpu
+from kbench.benchmark.work.gpus import Gpu, resident_blocks
 from kbench.benchmark.work.memory import SECTOR
-from kbench.benchmark.work.occupancy import resident_blocks
 from kbench.benchmark.work.totals import LaunchWork, Traffic, Work
 
 OTHER_HALF = 0.5

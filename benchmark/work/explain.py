@@ -10,17 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 from kbench.benchmark.work.caches import dram_bytes
-from kbench.benchmark.work.gpus import Gpu
+from kbench.benchmark.work.gpus import Gpu, resident_blocks, waves
 from kbench.benchmark.work.memory import SECTOR
-from kbench.benchmark.work.occupancy import resident_blocks, waves
 from kbench.benchmark.work.pipes import Pipe
-from kbench.benchmark.work.times import (
-    RESOURCES,
-    Fitted,
-    LaunchTime,
-    launch_time,
-    plan_time_us,
-)
+from kbench.benchmark.work.times import RESOURCES, Fitted, LaunchTime, launch_time, plan_time_us
 from kbench.benchmark.work.totals import LaunchWork, Work
 
 PEAK = Fitted(dram_share=1.0, l2_share=1.0, tensor_share=1.0, issue_share=1.0, shared_share=1.0)

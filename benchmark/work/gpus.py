@@ -9,10 +9,16 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kbench.schemas import UnknownNameError
 
+if TYPE_CHECKING:
+    from kbench.benchmark.work.totals import LaunchWork
+
 KIB, MIB = 1 << 10, 1 << 20
+ALLOCATION = 256
+"""Registers are handed out to warps in units of this many."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -194,3 +200,18 @@ def gpu_named(name: str) -> Gpu:
 
 def _words(name: str) -> frozenset[str]:
     return frozenset(re.findall(r"[A-Z0-9]+", name.upper()))
+
+
+def resident_blocks(launch: LaunchWork, gpu: Gpu) -> int:
+    """Blocks that a multiprocessor holds at once."""
+    warps = -(-launch.threads // gpu.warp)
+    limits = [gpu.blocks, gpu.threads // max(1, warps * gpu.warp), gpu.shared_bytes // (launch.shared_bytes + 1024)]
+    if launch.registers:
+        per_warp = -(-launch.registers * gpu.warp // ALLOCATION) * ALLOCATION
+        limits.append(gpu.registers // max(1, warps * per_warp))
+    return max(1, min(limits))
+
+
+def waves(launch: LaunchWork, gpu: Gpu) -> int:
+    """Rounds in which the blocks run."""
+    return -(-launch.blocks // (resident_blocks(launch, gpu) * gpu.multiprocessors))

@@ -11,8 +11,7 @@ import math
 from collections.abc import Sequence
 
 from kbench.benchmark.work.caches import dram_bytes
-from kbench.benchmark.work.gpus import Gpu
-from kbench.benchmark.work.occupancy import resident_blocks, waves
+from kbench.benchmark.work.gpus import Gpu, resident_blocks, waves
 from kbench.benchmark.work.totals import LaunchWork, Work
 
 WARPS_TO_HIDE = 16

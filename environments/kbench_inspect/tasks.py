@@ -46,12 +46,7 @@ def write(  # type: ignore[no-untyped-def]
 
 
 def _samples(
-    kind: str,
-    split: str,
-    corpus: str | None,
-    filters: dict[str, str | None],
-    subset: str | None = None,
-    shots: int = 0,
+    kind: str, split: str, corpus: str | None, filters: dict[str, str | None], subset: str | None = None, shots: int = 0
 ) -> MemoryDataset:
     chosen = {name: value for name, value in filters.items() if value is not None}
     found = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import tomllib
@@ -37,19 +38,8 @@ from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers.run import REPORT
 from kbench.loaders.options import echo_json, json_option, out_option
 from kbench.loaders.storage.atomic import write_atomically
-from kbench.loaders.storage.lines import parse_json, read_lines, read_records
-from kbench.schemas import (
-    DataError,
-    Kernel,
-    KernelCounters,
-    PlanSummary,
-    Question,
-    ReferenceTime,
-    Status,
-    TuningTime,
-    UserError,
-    from_dict,
-)
+from kbench.loaders.storage.lines import parse_json, read_lines
+from kbench.schemas import DataError, Kernel, PlanSummary, Question, Status, UserError, from_dict
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +52,7 @@ class Recipe:
     runs: tuple[Path, ...]
     """Run folders or log files, each run in one of them."""
     samples: Path | None = None
-    """Corpus that holds the texts, samples and plans which the logs and corpora below leave out."""
+    """Corpus that holds what the logs and corpora below leave out: texts, samples, plans, payloads of its events."""
     corrections: tuple[Path, ...] = ()
     """Corpora with measurements of these kernels that replace wrong logged ones; a later corpus overrules an earlier
     one."""
@@ -71,9 +61,10 @@ class Recipe:
     other_gpus: tuple[Path, ...] = ()
     """Corpora with measurements of these kernels on GPUs that the logs do not have; they become further rows."""
     references: tuple[Path, ...] = ()
-    """Files of reference times (`kbench problems references`)."""
+    """Files of reference times (`kbench problems references`), in place of those that `samples` has."""
     counters: tuple[Path, ...] = ()
-    """Files of hardware counters (`kbench kernels counters`); those of other kernels are left out."""
+    """Files of hardware counters (`kbench kernels counters`), in place of those that `samples` has; those of other
+    kernels are left out."""
     tuning: tuple[Path, ...] = ()
     """Files of tuning times (`docs/evidence/scripts/tuning.py`), in place of those that `samples` has."""
     plans: tuple[Path, ...] = ()
@@ -191,29 +182,28 @@ def assemble(
     measurements = [row for one in (*gathered.kernels, *moved) for row in one.measurements]
     report("questions")
     questions = draw_questions(kernels, measurements)
-    environments = {one.env_id: one for one in (*gathered.environments, *corrected_in, *repeated_in, *moved_to)}
+    used = {row.env_id for row in (*measurements, *repeats)}
+    published = (one for one in samples.table("environments") if one.env_id in used)
+    sources = (published, gathered.environments, corrected_in, repeated_in, moved_to)
+    environments = {one.env_id: one for one in itertools.chain(*sources)}
     solved = {kernel.problem_id for kernel in kernels}
-    references = [row for path in recipe.references for row in read_records(path, ReferenceTime)]
+    references = samples.table("references", recipe.references)
     kernels = against_best(kernels, measurements, references)
-    counters = [row for path in recipe.counters for row in read_records(path, KernelCounters)]
+    times = samples.table("tuning", recipe.tuning)
     tables: dict[str, Sequence[Any]] = {
         "kernels": kernels,
         "measurements": measurements,
         "problems": [one.record() for one in (*known().values(), *users().values()) if one.id in solved],
         "references": [row for row in references if row.problem_id in solved],
-        "counters": [row for row in counters if row.kernel_id in kernel_ids],
+        "counters": [row for row in samples.table("counters", recipe.counters) if row.kernel_id in kernel_ids],
         "questions": questions,
         "environments": list(environments.values()),
         "repeats": samples.rows(repeats),
-        "plans": with_work(plan_rows(recipe.plans, gathered.kernels, samples.plans), recipe.totals),
+        "plans": with_work(plan_rows(recipe.plans, gathered.kernels, samples.table("plans")), recipe.totals),
         "events": gathered.events,
-        **samples.kept,
+        "live": samples.table("live"),
+        "tuning": [one if one.env_id in environments else dataclasses.replace(one, env_id=None) for one in times],
     }
-    if recipe.tuning:
-        times = [row for path in recipe.tuning for row in read_records(path, TuningTime)]
-        tables["tuning"] = [
-            one if one.env_id in environments else dataclasses.replace(one, env_id=None) for one in times
-        ]
     if recipe.private:
         tables, held_out = private_edition(tables)
         write_atomically(out.with_name(f"{out.name}-answers.parquet"), packed_answers(held_out))

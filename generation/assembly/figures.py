@@ -8,6 +8,7 @@ Errata take the figures of kernels that were found wrong, on every GPU.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,11 @@ from kbench.generation.log import LogEntry
 from kbench.harness.record import TIMED
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import DataError, Environment, Measurement, PlanSummary, Record, Status, UserError, from_dict
+from kbench.loaders.storage.lines import read_records
+from kbench.schemas import DataError, Environment, Measurement, Status, UserError, from_dict
 
 SAMPLED = ("samples_us", "anchor_us", "rounds", "second_clock_us", "clocks_disagree", "max_abs_error", "max_rel_error")
 """What a row with a time says of how it came about."""
-KEPT = ("live", "tuning")
 
 
 class Samples:
@@ -29,35 +30,41 @@ class Samples:
 
     def __init__(self, corpus: Path | None) -> None:
         """Read them, its repeats included; None has none."""
-        self._rows: dict[str, dict[str, Any]] = {}
-        self._sources: dict[str, str] = {}
-        self.kept: dict[str, list[Record]] = {}
-        """Tables that no log makes, as the published corpus has them."""
-        self.plans: list[PlanSummary] = []
-        """What kernels of the published corpus launch."""
+        self._corpus = None if corpus is None else Corpus.open(corpus)
+        self._hint = f"{str(corpus)!r} does not have it"
         if corpus is None:
             self._hint = "name the corpus that has it as `samples` in a recipe"
-            return
-        self._hint = f"{str(corpus)!r} does not have it"
-        opened = Corpus.open(corpus)
-        for name in ("measurements", "repeats"):
-            rows = opened.table(name).to_pylist() if name in opened.configs else []
-            self._rows |= {row["measurement_id"]: row for row in rows}
-        for name in (name for name in KEPT if name in opened.configs):
-            self.kept[name] = [from_dict(CONFIGS[name].record, row) for row in opened.table(name).to_pylist()]
-        if "plans" in opened.configs:
-            self.plans = [from_dict(PlanSummary, row) for row in opened.table("plans").to_pylist()]
-        for row in opened.table("kernels", columns=["kernel_id", "source"]).to_pylist():
-            self._sources[row["kernel_id"]] = row["source"]
+        samples = (*self._read("measurements"), *self._read("repeats"))
+        self._rows = {row["measurement_id"]: row for row in samples}
+        self._sources = {row["kernel_id"]: row["source"] for row in self._read("kernels", ["kernel_id", "source"])}
+        events = self._read("events", ["run_id", "index", "payload_json"])
+        self._payloads = {(row["run_id"], row["index"]): row["payload_json"] for row in events}
+
+    def _read(self, name: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """Rows of the published corpus; none of a config it lacks."""
+        if self._corpus is None or name not in self._corpus.configs:
+            return []
+        return self._corpus.table(name, columns=columns).to_pylist()
+
+    def table(self, name: str, paths: Sequence[Path] = ()) -> list[Any]:
+        """Rows of a table that logs may leave out: of these files, or else as the published corpus has them."""
+        given = [row for path in paths for row in read_records(path, CONFIGS[name].record)]
+        return given or [from_dict(CONFIGS[name].record, row) for row in self._read(name)]
 
     def entry(self, entry: LogEntry) -> LogEntry:
-        """A log's entry with the text that was left out."""
-        if entry.kind != "candidate_proposed" or entry.payload["source"] is not None:
-            return entry
-        kernel_id = entry.payload["kernel_id"]
-        if kernel_id not in self._sources:
-            raise DataError(f"kernel {kernel_id} of run {entry.run_id!r} has no source; {self._hint}")
-        return dataclasses.replace(entry, payload={**entry.payload, "source": self._sources[kernel_id]})
+        """A log's entry with the payload or the text that was left out."""
+        payload = entry.payload
+        if not payload and (entry.run_id, entry.index) in self._payloads:
+            payload = json.loads(self._payloads[entry.run_id, entry.index])
+            if entry.kind == "candidate_proposed":
+                # Of a kernel that was never measured there is no text.
+                payload["source"] = self._sources.get(payload["kernel_id"], "")
+        elif entry.kind == "candidate_proposed" and payload["source"] is None:
+            kernel_id = payload["kernel_id"]
+            if kernel_id not in self._sources:
+                raise DataError(f"kernel {kernel_id} of run {entry.run_id!r} has no source; {self._hint}")
+            payload = {**payload, "source": self._sources[kernel_id]}
+        return dataclasses.replace(entry, payload=payload)
 
     def rows(self, rows: Iterable[Measurement]) -> tuple[Measurement, ...]:
         """Measurements with the samples that were left out: those with a time and nothing that it came from."""
@@ -88,7 +95,7 @@ def repeated(corpora: Sequence[Path], kernel_ids: Collection[str]) -> tuple[list
         if not of_these:
             raise UserError(f"{str(path)!r} repeats no kernel of these runs; name a corpus measured from theirs")
         rows += of_these
-        for row in corpus.table("environments").to_pylist():
+        for row in corpus.table("environments").to_pylist() if "environments" in corpus.configs else ():
             environments[row["env_id"]] = from_dict(Environment, row)
     used = {row.env_id for row in rows}
     return rows, [environment for key, environment in sorted(environments.items()) if key in used]

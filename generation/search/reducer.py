@@ -40,7 +40,16 @@ def _with(state: RunState, key: str, **changes: Any) -> Mapping[str, Node]:
     return {**state.nodes, key: dataclasses.replace(state.nodes[key], **changes)}
 
 
+def _left_out(state: RunState, what: str) -> DataError:
+    return DataError(
+        f"run {state.run_id!r} leaves out {what}, which a published corpus has; assemble the log by a recipe with "
+        "`samples`"
+    )
+
+
 def _step_started(state: RunState, payload: Payload) -> Changes:
+    if not payload:
+        raise _left_out(state, f"what step {state.step} asked for")
     requests = tuple(
         ProposalRequest(Operator(one["operator"]), one["parent_id"], one["other_id"]) for one in payload["requests"]
     )
@@ -55,10 +64,7 @@ def _step_started(state: RunState, payload: Payload) -> Changes:
 def _candidate_proposed(state: RunState, payload: Payload) -> Changes:
     slot = payload["slot"]
     if payload["source"] is None:
-        raise DataError(
-            f"run {state.run_id!r} leaves out the text of kernel {payload['kernel_id']}, which a published corpus has; "
-            "assemble the log by a recipe with `samples`"
-        )
+        raise _left_out(state, f"the text of kernel {payload['kernel_id']}")
     node = Node(
         kernel_id=payload["kernel_id"], source=payload["source"], step=state.step, slot=slot,
         parent_id=payload["parent_id"], other_id=payload["other_id"], operator=state.requests[slot].operator,

@@ -99,10 +99,7 @@ class Corpus:
     """An opened corpus: its manifest, and where its files are."""
 
     def __init__(
-        self,
-        files: Mapping[str, Sequence[tuple[Path, FileEntry]]],
-        manifest: Manifest,
-        folders: Sequence[Path] = (),
+        self, files: Mapping[str, Sequence[tuple[Path, FileEntry]]], manifest: Manifest, folders: Sequence[Path] = ()
     ) -> None:
         self._files = files
         self.manifest = manifest

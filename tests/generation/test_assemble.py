@@ -442,8 +442,8 @@ def test_a_kernels_interval_allows_for_other_machines_and_its_measurements_does_
         assert row["runtime_high_us"] > on_one_machine.runtime_high_us
 
 
-def thinned(campaign: Path, corpus: Path, folder: Path) -> Path:
-    """The campaign's log without the texts and samples that the corpus holds."""
+def thinned(campaign: Path, corpus: Path, folder: Path, payloads: bool = True) -> Path:
+    """The campaign's log without the texts and samples that the corpus holds, or without any payload it holds."""
     published = {row["kernel_id"] for row in rows(corpus, "kernels")}
     with LogWriter(folder) as writer:
         for entry in read_log(campaign):
@@ -452,6 +452,8 @@ def thinned(campaign: Path, corpus: Path, folder: Path) -> Path:
                 payload["source"] = None
             if "measurements" in payload:
                 payload["measurements"] = [row | {"samples_us": None} for row in payload["measurements"]]
+            elif not payloads and entry.kind != "run_started":
+                payload = {}
             writer.write([dataclasses.replace(entry, payload=payload)])
     return folder
 
@@ -467,6 +469,11 @@ def test_thin_logs_and_their_samples_give_the_same_corpus(campaign: Path, assemb
         assemble(Recipe(runs=(log,)), tmp_path / "without")
     with pytest.raises(DataError, match="leaves out the text of kernel"):
         recorded_states(log)
+    bare = thinned(campaign, whole, tmp_path / "bare", payloads=False)
+    assemble(Recipe(runs=(bare,), samples=whole), tmp_path / "bare-again")
+    assert Corpus.open(tmp_path / "bare-again").fingerprint == Corpus.open(whole).fingerprint
+    with pytest.raises(DataError, match="leaves out what step 0 asked for"):
+        recorded_states(bare)
 
 
 PART = "NVIDIA H200 (64 of 132 SMs)"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from records import filled
 
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive
@@ -35,18 +36,12 @@ class Invented(ReplayExecutor):
 
 def _invented(kernel: KernelSource) -> Measurement:
     speedup = 2 ** random.Random(kernel.kernel_id).gauss(0, 0.5)
-    nothing = dict.fromkeys(
-        ("error", "rounds", "cache_policy", "max_abs_error", "max_rel_error", "floor_us", "second_clock_us",
-         "clocks_disagree", "sm_clock_mhz", "temperature_c", "power_w", "throttle_reasons", "compile_ms", "registers",
-         "shared_bytes", "spill_bytes", "cubin_sha")
+    return filled(
+        Measurement, like=kernel, measurement_id=content_hash(kernel.kernel_id), gpu="none", workload="all",
+        env_id=content_hash("none"), status=Status.OK, runtime_us=1 / speedup, runtime_low_us=0.99 / speedup,
+        runtime_high_us=1.01 / speedup, speedup=speedup, speedup_low=0.99 * speedup, speedup_high=1.01 * speedup,
+        samples_us=(1.0,) * 40, anchor_us=(1.0,) * 40, build_s=0.0, verify_s=0.0, time_s=0.0,
     )  # fmt: skip
-    return Measurement(
-        measurement_id=content_hash(kernel.kernel_id), kernel_id=kernel.kernel_id, problem_id=kernel.problem_id,
-        gpu="none", workload="all", env_id=content_hash("none"), status=Status.OK, runtime_us=1 / speedup,
-        runtime_low_us=0.99 / speedup, runtime_high_us=1.01 / speedup, speedup=speedup, speedup_low=0.99 * speedup,
-        speedup_high=1.01 * speedup, samples_us=(1.0,) * 40, anchor_us=(1.0,) * 40, build_s=0.0, verify_s=0.0,
-        time_s=0.0, started_at="2026-01-01T00:00:00Z", **nothing,
-    )  # type: ignore[arg-type]  # fmt: skip
 
 
 def test_the_driver_keeps_ahead_of_the_gpu(tmp_path: Path) -> None:

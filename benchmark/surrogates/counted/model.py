@@ -10,31 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
-from kbench.benchmark.surrogates.static.forest import Forest, write_arrays
+from kbench.benchmark.surrogates.static.forest import Forest, read_model, write_model
 from kbench.benchmark.surrogates.static.model import Level
 from kbench.benchmark.work.caches import dram_bytes
-from kbench.benchmark.work.gpus import Gpu
-from kbench.benchmark.work.occupancy import resident_blocks, waves
-from kbench.benchmark.work.times import (
-    RESOURCES,
-    Fitted,
-    fastest,
-    launch_time,
-    least_time_us,
-    plan_time_us,
-)
+from kbench.benchmark.work.gpus import Gpu, resident_blocks, waves
+from kbench.benchmark.work.times import RESOURCES, Fitted, fastest, launch_time, least_time_us, plan_time_us
 from kbench.benchmark.work.totals import LaunchWork, Work
 from kbench.schemas import DataError, Query
 
-VERSION = 1
+VERSION = 2
 MODEL_FILE = Path(__file__).with_name("model.npz")
 FIT_COMMAND = "python -m kbench.benchmark.surrogates.counted.fit"
 KERNELS, REFERENCE = "kernels", "reference"
-SPREADS = (KERNELS, REFERENCE)
 """Kinds of question: one kernel against another, and against PyTorch."""
 LEAST_US = 1e-3
 FEW = ("issue", "alu", "fma", "special", "double", "tensor", "shared", "l2", "dram", "latency")
@@ -115,14 +105,12 @@ class CountedModel:
         return float(point[0]), tuple(shares[0].tolist())
 
     def save(self, path: Path) -> None:
-        """Write the file; it holds numbers and one JSON text, nothing that runs."""
+        """Write the file."""
         head = {
             "version": VERSION, "columns": COLUMNS, "fitted": dataclasses.asdict(self.fitted), "facts": self.facts,
             "spreads": {name: dataclasses.asdict(spread) for name, spread in self.spreads.items()},
         }  # fmt: skip
-        arrays: dict[str, npt.NDArray[Any]] = {"head": np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)}
-        arrays |= self.forest.arrays("forest") | self.level.arrays()
-        write_arrays(path, arrays)
+        write_model(path, head, self.forest.arrays("forest") | self.level.arrays())
 
     @classmethod
     def load(cls, path: Path = MODEL_FILE) -> CountedModel:
@@ -131,14 +119,9 @@ class CountedModel:
         Raises:
             DataError: it is not such a file, or of other columns.
         """
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = dict(file)
-            head = json.loads(arrays["head"].tobytes())
-        except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"model {path} cannot be read ({error}); fit it with {FIT_COMMAND}") from None
-        if head["version"] != VERSION or tuple(head["columns"]) != COLUMNS:
-            raise DataError(f"model {path} is of version {head['version']} or has other columns; {FIT_COMMAND}")
+        head, arrays = read_model(path, VERSION, FIT_COMMAND)
+        if tuple(head["columns"]) != COLUMNS:
+            raise DataError(f"model {path} has other columns; make it with {FIT_COMMAND}")
         return cls(
             fitted=Fitted(**head["fitted"]),
             forest=Forest.from_arrays(arrays, "forest"),

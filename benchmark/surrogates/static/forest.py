@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,15 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
+from kbench.schemas import DataError
 
 CHUNK = 4096
 """Rows walked at a time: their positions and features stay in cache."""
 FEW = 64
 """Rows up to which all trees are walked at once: a call for every tree and level would take longer than its work."""
-TYPES: Mapping[str, Any] = {
-    "feature": np.int32, "threshold": np.float32, "left": np.int32, "right": np.int32, "value": np.float32,
-    "depth": np.int32,
-}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,23 +85,33 @@ class Forest:
         return total.T
 
     def arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
-        """Everything needed to rebuild it, under names that start with the prefix."""
-        arrays: dict[str, npt.NDArray[Any]] = {f"{prefix}.{name}": getattr(self, name) for name in TYPES}
-        # As steps from their node, children compress far better.
+        """Everything needed to rebuild it, by names that start with the prefix; where `right` is 0 there is a leaf."""
         here = np.arange(self.feature.shape[1])
-        for name, origin in (("feature", 0), ("left", here), ("right", here)):
-            arrays[f"{prefix}.{name}"] = (arrays[f"{prefix}.{name}"] - origin).astype(np.uint16)
+        inner = self.right > here
+        # scikit-learn numbers a node's left side right after it.
+        assert np.array_equal(self.left, here + inner)
+        # The first bytes of all thresholds before the second ones: they are much alike, and compress better so.
+        planes = self.threshold[inner].view(np.uint8).reshape(-1, 4).T.copy()
         # Half precision moves a forecast by far less than trees of another seed would.
-        arrays[f"{prefix}.value"] = arrays[f"{prefix}.value"].astype(np.float16)
-        return arrays | {f"{prefix}.baseline": np.array(self.baseline)}
+        values = self.value[~inner].astype(np.float16)
+        parts: dict[str, npt.NDArray[Any]] = {
+            "right": (self.right - here).astype(np.uint16), "feature": self.feature[inner].astype(np.uint16),
+            "threshold": planes, "value": values, "depth": self.depth, "baseline": np.array(self.baseline),
+        }  # fmt: skip
+        return {f"{prefix}.{name}": part for name, part in parts.items()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Forest:
         """Rebuild what `arrays` gave."""
-        parts = {name: arrays[f"{prefix}.{name}"].astype(kind) for name, kind in TYPES.items()}
-        for name in ("left", "right"):
-            parts[name] += np.arange(parts[name].shape[1], dtype=np.int32)
-        return cls(float(arrays[f"{prefix}.baseline"]), **parts)
+        right, values = (arrays[f"{prefix}.{name}"] for name in ("right", "value"))
+        inner, here = right > 0, np.arange(right.shape[1], dtype=np.int32)
+        feature, threshold = np.zeros(right.shape, np.int32), np.zeros(right.shape, np.float32)
+        feature[inner] = arrays[f"{prefix}.feature"]
+        threshold[inner] = arrays[f"{prefix}.threshold"].T.copy().view(np.float32)[:, 0]
+        value = np.zeros((*right.shape, values.shape[1]), np.float32)
+        value[~inner] = values
+        depth, baseline = arrays[f"{prefix}.depth"], float(arrays[f"{prefix}.baseline"])
+        return cls(baseline, feature, threshold, here + inner, here + right.astype(np.int32), value, depth)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -185,10 +193,30 @@ def _down(thresholds: Floats) -> npt.NDArray[np.float32]:
     return np.where(rounded.astype(np.float64) > thresholds, np.nextafter(rounded, np.float32(-np.inf)), rounded)
 
 
-def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write a file that `numpy.load` reads; a tenth smaller than what numpy writes, and the same each time."""
+def write_model(path: Path, head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write numbers and one JSON text, nothing that runs, as a file that `numpy.load` reads.
+
+    It is a tenth smaller than what numpy writes, and the same each time.
+    """
     with zipfile.ZipFile(path, "w") as archive:
-        for name, array in arrays.items():
+        for name, array in {**arrays, "head": np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)}.items():
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, np.asarray(array), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), buffer.getvalue(), zipfile.ZIP_LZMA)
+
+
+def read_model(path: Path, version: int, command: str) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """What `write_model` was given.
+
+    Raises:
+        DataError: it is no such file, or of another version; the message says by which command to make it again.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+        head = json.loads(arrays.pop("head").tobytes())
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"model {path} cannot be read ({error}); make it with {command}") from None
+    if head["version"] != version:
+        raise DataError(f"model {path} is of version {head['version']}, not {version}; make it with {command}")
+    return head, arrays

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,12 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.broad import USUAL, strangeness, trust, widened
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, Recalibration, probabilities
-from kbench.benchmark.surrogates.static.forest import Forest, write_arrays
+from kbench.benchmark.surrogates.static.forest import Forest, read_model, write_model
 from kbench.benchmark.surrogates.static.kernel_rows import KernelPool, RowLayout, Rows
 from kbench.benchmark.surrogates.static.problem_row import NUMBERS
-from kbench.schemas import DataError, PairKind, Query
+from kbench.schemas import PairKind, Query
 
-VERSION = 4
+VERSION = 5
 MODEL_FILE = Path(__file__).with_name("model.npz")
 KERNEL_FORESTS = ("within", "total", "within_boosted", "rank_boosted", "total_boosted")
 FORESTS = (*KERNEL_FORESTS, "valid", "pair", "reference_width", "pair_width")
@@ -114,28 +113,19 @@ class StaticModel:
         return point, probabilities(point, width, self.pair_shape)
 
     def save(self, path: Path) -> None:
-        """Write the file; it holds numbers and one JSON text, nothing that runs."""
+        """Write the file."""
         arrays: dict[str, npt.NDArray[Any]] = {}
         for name, forest in self.forests.items():
             arrays |= forest.arrays(name)
-        head = {"version": VERSION, "facts": self.facts}
-        arrays["head"] = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
         arrays |= self.level.arrays() | self.recalibration.arrays()
         arrays |= {"pair_blend": self.pair_blend, "order": np.array(self.order), "usual": np.array(self.usual)}
         arrays |= {"reference_shape": self.reference_shape.quantiles, "pair_shape": self.pair_shape.quantiles}
-        write_arrays(path, arrays)
+        write_model(path, {"version": VERSION, "facts": self.facts}, arrays)
 
     @classmethod
     def load(cls, path: Path) -> StaticModel:
         """Read the file."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = dict(file)
-            head = json.loads(arrays["head"].tobytes())
-        except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"model {path} cannot be read ({error}); train it with {TRAIN_COMMAND}") from None
-        if head["version"] != VERSION:
-            raise DataError(f"model {path} is of version {head['version']}, not {VERSION}; {TRAIN_COMMAND}")
+        head, arrays = read_model(path, VERSION, TRAIN_COMMAND)
         return cls(
             layout=RowLayout(),
             forests={name: Forest.from_arrays(arrays, name) for name in FORESTS},

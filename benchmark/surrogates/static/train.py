@@ -123,11 +123,7 @@ def train(
 @click.option("--check", is_flag=True, help="Only print the cross-validation; write no model.")
 def main(dataset: str | None, out: Path | None, seed: int, check: bool) -> None:
     """Train the static surrogate, print its cross-validation over problems, and write its model file."""
-    trained = train(
-        benchmark_of(Corpus.open(dataset)),
-        seed=seed,
-        tell=lambda text: click.echo(f"{text} …", err=True),
-    )
+    trained = train(benchmark_of(Corpus.open(dataset)), seed=seed, tell=lambda text: click.echo(f"{text} …", err=True))
     click.echo(json.dumps(trained.held_out.figures(), indent=1))
     if not check:
         path = out or MODEL_FILE

@@ -19,14 +19,7 @@ import click
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
-from kbench.benchmark.evaluate.results import (
-    ASKED_MODEL,
-    CORE_SHOTS,
-    FIRST,
-    LANGUAGE_MODEL,
-    STANDINGS,
-    VALIDATION_CORE,
-)
+from kbench.benchmark.evaluate.results import ASKED_MODEL, CORE_SHOTS, FIRST, LANGUAGE_MODEL, STANDINGS, VALIDATION_CORE
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.questions.build import VALIDATION

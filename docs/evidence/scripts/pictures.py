@@ -99,11 +99,7 @@ def surrogates(axes: Axes) -> None:
     ):
         axes.axvline(at, color=colour, linewidth=1.0)
         axes.annotate(text, (at, -0.62), fontsize=8, va="center", ha=side, color=colour)
-    axes.set(
-        xlim=(-0.1, 1.02),
-        ylim=(-0.9, len(order) - 0.4),
-        xlabel="share of the error removed, core of test",
-    )
+    axes.set(xlim=(-0.1, 1.02), ylim=(-0.9, len(order) - 0.4), xlabel="share of the error removed, core of test")
     axes.set_yticks(range(len(order)), order, fontsize=9)
     axes.set_title("How well is speed forecast without running a kernel?", fontsize=10)
     axes.grid(axis="x", alpha=0.25)

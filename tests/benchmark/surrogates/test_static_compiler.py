@@ -118,7 +118,7 @@ def test_a_row_names_every_column_and_takes_the_fastest_configuration() -> None:
 def test_a_file_that_is_no_model_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "model.npz"
     path.write_bytes(b"no model")
-    with pytest.raises(DataError, match=r"cannot be read .* fit it with"):
+    with pytest.raises(DataError, match=r"cannot be read .* make it with"):
         CountedModel.load(path)
 
 

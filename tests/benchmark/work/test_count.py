@@ -11,8 +11,7 @@ import pytest
 
 from kbench.benchmark.work.caches import dram_bytes
 from kbench.benchmark.work.count import count_plan
-from kbench.benchmark.work.gpus import GPUS, H200, gpu_named
-from kbench.benchmark.work.occupancy import resident_blocks, waves
+from kbench.benchmark.work.gpus import GPUS, H200, gpu_named, resident_blocks, waves
 from kbench.benchmark.work.operators import Operator, operator_work
 from kbench.benchmark.work.pipes import Pipe, pipe_of, tensor_flops
 from kbench.benchmark.work.ptx import Instruction, read_functions

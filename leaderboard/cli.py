@@ -114,7 +114,8 @@ def check(paths: tuple[Path, ...], options: Options, labels: Path | None, format
 @question_options
 @out_option("Folder for the results, one JSON file per entry.")
 @click.option(
-    "--compare", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    "--compare",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of earlier results, which --out wrote; exit 1 where a byte differs.",
 )
 @click.option(

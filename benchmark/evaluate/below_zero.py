@@ -27,7 +27,7 @@ POWERS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 LEAST_GAIN = 0.02
 """Share of the RPS that another exponent must save before confidence is named."""
 LEAST_GAP = 0.05
-"""Share of the RPS by which it differs from the one that is expected, before that is named for a skill that may be 0."""
+"""Share of the RPS by which it differs from the expected one, from which that is named for a skill that may be 0."""
 LEAST_SHARE = 1e-3
 """Added to each probability first: no exponent moves a certain forecast."""
 
@@ -41,7 +41,7 @@ def why_below_zero(evaluation: Evaluation) -> str | None:
     if skill is None:
         return None
     # What queries without an answer do to the skill says nothing of the forecasts.
-    if evaluation.unanswered_share > MOST_UNANSWERED or not skill.value < 0:
+    if evaluation.unanswered_share > MOST_UNANSWERED or not round(skill.value, SKILL.decimals) < 0:
         return None
     surely = not skill.high >= 0
     every = pair_rows(evaluation.questions.over_all_workloads(), evaluation.table)

@@ -338,8 +338,8 @@ def seen_before(results: EvaluationResults) -> str | None:
     if VALIDATION not in results.learned_from:
         return None
     retrained = (
-        "; a run of its own with --surrogate-arg retrain=true trains it on train alone, in minutes, and --compare takes "
-        "that run's folder"
+        "; a run of its own with --surrogate-arg retrain=true trains it on train alone, in minutes, and --compare "
+        "takes that run's folder"
     )
     fix = retrained if results.surrogate == "static" else ""
     return f"warning: {results.surrogate} has learned from the validation problems, so these figures flatter it{fix}"

@@ -226,7 +226,7 @@ class GroupedCommand(click.Command):
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             if "extra argument" in error.message:
-                error.message += "; name a surrogate with --surrogate"
+                raise click.UsageError(f"{error.message}; name a surrogate with --surrogate", ctx) from None
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

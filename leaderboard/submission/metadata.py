@@ -93,7 +93,7 @@ def check_metadata(data: bytes | None) -> tuple[Submission | None, list[Flaw]]:
 
 def _asked_for(error: ValidationError) -> str:
     """What the schema asks for where a value breaks it, in words where they are shorter than its own."""
-    rule = error.validator_value
+    rule: Any = error.validator_value
     if error.validator == "type":
         return f"give {' or '.join(TYPES[name] for name in ([rule] if isinstance(rule, str) else rule))}"
     if error.validator == "pattern":

@@ -26,6 +26,8 @@ POWERS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 """Exponents of probabilities: below 1 they become flatter, above 1 sharper."""
 LEAST_GAIN = 0.02
 """Share of the RPS that another exponent must save before confidence is named."""
+LEAST_UNSURE = 0.01
+"""How far below 0 a skill is explained whose interval holds 0."""
 LEAST_GAP = 0.05
 """Share of the RPS by which it differs from the expected one, from which that is named for a skill that may be 0."""
 LEAST_SHARE = 1e-3
@@ -40,10 +42,11 @@ def why_below_zero(evaluation: Evaluation) -> str | None:
     skill = evaluation.scored.figures.get(SKILL.track.name, {}).get(SKILL.name)
     if skill is None:
         return None
-    # What queries without an answer do to the skill says nothing of the forecasts.
-    if evaluation.unanswered_share > MOST_UNANSWERED or not round(skill.value, SKILL.decimals) < 0:
-        return None
     surely = not skill.high >= 0
+    below = round(skill.value, SKILL.decimals) < 0 if surely else skill.value <= -LEAST_UNSURE
+    # What queries without an answer do to the skill says nothing of the forecasts.
+    if evaluation.unanswered_share > MOST_UNANSWERED or not below:
+        return None
     every = pair_rows(evaluation.questions.over_all_workloads(), evaluation.table)
     rows = every.take(np.flatnonzero(~every.level))
     probabilities, causes = rows.probabilities, []
@@ -68,7 +71,9 @@ def why_below_zero(evaluation: Evaluation) -> str | None:
     if confidence := _confidence(probabilities, rows.bins, least_gap):
         on_validation = ", by validation problems: its gain shows on test only"
         fix = on_validation if evaluation.questions.split == VALIDATION else ""
-        causes.append(f"{confidence}; --surrogate calibrated:NAME corrects them{fix}")
+        # Parts are what is calibrated already, or stacked.
+        remedy = "" if evaluation.target.parts else f"; --surrogate calibrated:NAME corrects them{fix}"
+        causes.append(f"{confidence}{remedy}")
     if not causes:
         return None
     return f"skill is below 0{'' if surely else ', though not surely,'} because {' and '.join(causes)}"

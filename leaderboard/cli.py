@@ -113,7 +113,11 @@ def check(paths: tuple[Path, ...], options: Options, labels: Path | None, format
 @paths_argument
 @question_options
 @out_option("Folder for the results, one JSON file per entry.")
-@click.option("--compare", type=existing_path, help="Folder of earlier results; exit 1 where a byte differs.")
+@click.option(
+    "--compare",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of earlier results, which --out wrote; exit 1 where a byte differs.",
+)
 @click.option(
     "--hub-id", help="Print results as a model repository states them, for the dataset of this id on the Hub."
 )

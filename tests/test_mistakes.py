@@ -19,7 +19,7 @@ FILES = {
 MISTAKES = {
     "evalute --surrogate static": "Did you mean 'evaluate'?",
     "evaluate": "no surrogate given; use --surrogate",
-    "evaluate static": "unexpected extra argument (static)",
+    "evaluate static": "unexpected extra argument (static); name a surrogate with --surrogate",
     "evaluate --surrogate statik": "did you mean 'static'",
     "evaluate --surrogate static --split tets": "did you mean 'test'?",
     "generate --problem softmax --backend cuda --budget -5 --out r": "budget '-5' is no amount above 0",

@@ -254,6 +254,9 @@ class EvaluateCommand:
         if other is not None and other.answered:
             entries = [each.target.entry or each.name for each in (answered[0], other)]
             one, against = entries if len({*entries}) == 2 else (answered[0].name, other.name)
+            # A model is often compared with itself under other arguments.
+            given = {} if answered[0].target.trusted else answered[0].options.recorded_arguments
+            one = " ".join([one, *(f"{name}={value}" for name, value in given.items())])
             comparison = Comparison.of(one, answered[0].scored, against, other.scored)
             values[answered[0].name]["comparison"] = comparison.to_json()
             text.append(comparison.text())

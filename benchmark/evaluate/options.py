@@ -218,7 +218,16 @@ class GroupedOption(click.Option):
 
 
 class GroupedCommand(click.Command):
-    """A command whose help lists its options by heading; options without one come last."""
+    """A command on surrogates whose help lists its options by heading; options without one come last."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; a word by itself is most likely a surrogate."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if "extra argument" in error.message:
+                raise click.UsageError(f"{error.message}; name a surrogate with --surrogate", ctx) from None
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under their headings."""

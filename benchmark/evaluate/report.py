@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbench.benchmark.evaluate.evaluate import Evaluation
-from kbench.benchmark.evaluate.results import EvaluationResults
+from kbench.benchmark.evaluate.results import EvaluationResults, standing_notes, standing_rows
 from kbench.benchmark.metrics.forecast import (
     ACCURACY,
     LEVEL_SKILL,
@@ -63,7 +63,9 @@ def render(evaluation: Evaluation, comparison: Comparison | None = None) -> str:
     found = of_problems(evaluation.questions, evaluation.table, PAIR_METRICS, POOL_METRICS)
     plots = {title: (text, Markup(svg)) for title, text, svg in _plots(evaluation)}
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        results=EvaluationResults.of(evaluation),
+        results=(results := EvaluationResults.of(evaluation)),
+        standing=standing_rows(results),
+        standing_notes=standing_notes(results),
         comparison=comparison,
         plots=plots,
         misses=list(_misses(evaluation)),
@@ -248,7 +250,8 @@ def families(evaluation: Evaluation) -> str:
 
     def draw(axes: Axes) -> None:
         if len(names):
-            axes.imshow(shade, cmap="RdYlBu", vmin=-0.6, vmax=1.8, aspect="auto")
+            # Not to the ends of the colours, on which the figures could not be read.
+            axes.imshow(np.clip(shade, -0.3, 1.5), cmap="RdYlBu", vmin=-0.6, vmax=1.8, aspect="auto")
         for i in range(len(names)):
             for j in range(len(columns)):
                 axes.text(j, i, columns[j].text(grid[i, j]), ha="center", va="center", fontsize=8, color=INK)

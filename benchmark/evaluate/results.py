@@ -165,7 +165,7 @@ class EvaluationResults:
     tracks: Mapping[str, Mapping[str, MetricResult]]
     slices: tuple[Score, ...]
     below_zero: str | None
-    """Why the skill is surely below zero; None where it is not."""
+    """Why the skill is below zero, where that is known; None where it is not below."""
     too_few: str | None
     """What is said in place of headlines where --limit or --problem left few questions."""
     failures: Failures
@@ -337,7 +337,11 @@ def seen_before(results: EvaluationResults) -> str | None:
         )
     if VALIDATION not in results.learned_from:
         return None
-    fix = "; --surrogate-arg retrain=true trains it on train alone, in minutes" if results.surrogate == "static" else ""
+    retrained = (
+        "; a run of its own with --surrogate-arg retrain=true trains it on train alone, in minutes, and --compare "
+        "takes that run's folder"
+    )
+    fix = retrained if results.surrogate == "static" else ""
     return f"warning: {results.surrogate} has learned from the validation problems, so these figures flatter it{fix}"
 
 
@@ -365,9 +369,9 @@ def _notes(results: EvaluationResults, brief: bool) -> list[str]:
         notes.append(f"{results.stray_answers:,} answers to queries that were not asked were ignored")
     marks = set() if results.too_few else {_mark(results.probes.get(track)) for track in results.tracks}
     notes += [f"{mark} {meaning}" for mark, meaning in MARKS.items() if mark in marks]
+    notes.append("floor: training frequencies or a random order; ceiling: a second measurement of the same kernels")
     if brief:
         return notes
-    notes.append("floor: training frequencies or a random order; ceiling: a second measurement of the same kernels")
     if results.probes:
         notes.append("probe: the strongest that sees layout, names or author alone, or no source at all")
     if any(metric.value is None for of in results.tracks.values() for metric in of.values()):
@@ -382,13 +386,13 @@ def _standings() -> Any:
 
 
 def standing_rows(results: EvaluationResults) -> list[list[str]]:
-    """A row per track: yours, the prior, a first model, the best built-in, a language model, the ceiling.
+    """A row per track: yours, the floor, a first model, the best built-in, a language model, the ceiling.
 
     No language model was asked about validation problems.
     """
     others, part = _comparable(results), _part(results)
     names = [FIRST, "best built-in", *([] if results.split == VALIDATION else [ASKED_MODEL])] if others else []
-    head = ["", results.title, "prior", *names, "ceiling"]
+    head = ["", results.title, "floor", *names, "ceiling"]
     table = [head]
     for track, metrics in results.tracks.items():
         metric = headline(track)

@@ -14,10 +14,12 @@ from types import TracebackType
 from typing import Any
 
 from kbench.benchmark.llm.chat import GIVE_UP_AFTER, NOT_ASKED
-from kbench.benchmark.surrogates.protocol import NoAnswerError, Surrogate, SurrogateFacts, accept, failure
+from kbench.benchmark.surrogates.protocol import NoAnswerError, NoReplyError, Surrogate, SurrogateFacts, accept, failure
 from kbench.loaders.storage.lines import LineWriter, parse_json, read_lines
 from kbench.schemas import DataError, Forecast, Query, Question, from_dict, to_dict
 
+MOST_SILENT = 3
+"""Calls in a row that hang or end the process, after which nothing more is asked: see `NoReplyError`."""
 INTERRUPTED = f"{NOT_ASKED}: interrupted"
 """The failure of queries that a user's interruption left unasked."""
 
@@ -53,17 +55,17 @@ class _Asker:
 
     def __init__(self, surrogate: Surrogate, repeats: int) -> None:
         self._surrogate, self._repeats, self._unanswered = surrogate, repeats, 0
-        self._reason = ""
+        self._reason, self._most = "", GIVE_UP_AFTER
         self._times_itself = getattr(surrogate, "times_itself", False)
 
     def answer(self, batch: Batch) -> Finished:
         """Exactly one forecast for every query and repeat of a batch.
 
         When the batch as a whole has no answer, its queries are asked one by one, so that a bad query costs only
-        itself. Too many unanswered calls in a row end that: each may take the whole time limit.
+        itself. Too many unanswered calls in a row end that.
         """
-        if self._unanswered >= GIVE_UP_AFTER:
-            given_up = f"{NOT_ASKED}: the surrogate gave no answer {GIVE_UP_AFTER} times in a row: {self._reason}"
+        if self._unanswered >= self._most:
+            given_up = f"{NOT_ASKED}: the surrogate gave no answer {self._unanswered} times in a row: {self._reason}"
             # An endpoint that was given up says so itself.
             return self._failures(batch, self._reason if self._reason.startswith(NOT_ASKED) else given_up), 0
         started = time.perf_counter()
@@ -82,6 +84,7 @@ class _Asker:
                 parts = [self.answer([query]) for query in batch]
                 return [f for made, _ in parts for f in made], sum(stray for _, stray in parts)
             self._unanswered, self._reason = self._unanswered + 1, str(error)
+            self._most = MOST_SILENT if isinstance(error, NoReplyError) else GIVE_UP_AFTER
             forecasts = self._failures(batch, str(error))
         elapsed_s = (time.perf_counter() - started) / max(len(batch) * self._repeats, 1)
         return self._matched(batch, forecasts, elapsed_s)

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from kbench.benchmark.surrogates.hidden import hidden_places, hidden_remark, protected_folders, writable_folders
-from kbench.benchmark.surrogates.protocol import NoAnswerError, SurrogateFacts, forecast_from
+from kbench.benchmark.surrogates.protocol import NoAnswerError, NoReplyError, SurrogateFacts, forecast_from
 from kbench.benchmark.surrogates.resolve import SurrogateTarget
 from kbench.loaders.storage import janitor, scratch
 from kbench.loaders.storage.namespaces import KILLED_BY
@@ -134,9 +134,10 @@ class ProcessSurrogate:
                 self._facts = SurrogateFacts(**facts)
             except (NoAnswerError, TypeError) as error:
                 self.stop()
-                raise UserError(
-                    f"surrogate {self._target.name!r} could not be made: {error}{self._see_log()}"
-                ) from None
+                named = f"surrogate {self._target.name!r} "
+                fault = str(error).removeprefix(named)
+                fault = fault if fault != str(error) else f"could not be made: {error}"
+                raise UserError(f"{named}{fault}{self._see_log()}") from None
             if self._training is not None:
                 self._ask(("fit", str(self._training)), bool, self._limits.fit_s)
         return self._facts
@@ -261,11 +262,11 @@ class ProcessSurrogate:
                 part = self._socket.recv(1 << 20)
                 reply += part
                 if not part or len(reply) > LARGEST_ANSWER_BYTES:
-                    raise NoAnswerError(self._death())
+                    raise NoReplyError(self._death())
         except TimeoutError:
-            raise NoAnswerError(f"no answer within {timeout_s:g} s") from None
+            raise NoReplyError(f"no answer within {timeout_s:g} s") from None
         except ConnectionError:
-            raise NoAnswerError(self._death()) from None
+            raise NoReplyError(self._death()) from None
         return bytes(reply)
 
     def _death(self) -> str:

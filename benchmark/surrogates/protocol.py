@@ -48,6 +48,10 @@ class NoAnswerError(KbenchError):
     """The surrogate raised, hung, exited or sent no message; the text says which."""
 
 
+class NoReplyError(NoAnswerError):
+    """It hung, or its process ended: a further call may take the whole time limit, or begins with another `fit`."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class SurrogateFacts:
     """What a surrogate says of itself."""

@@ -42,6 +42,7 @@ from kbench.schemas import Forecast, KbenchError, to_dict
 def main() -> None:
     """Answer until the parent closes the connection."""
     surrogate: Any = None
+    printed = ""
     with socket.socket(fileno=int(sys.argv[1])) as connection, connection.makefile("rb") as requests:
         # Before any of the surrogate's code runs, so that it can be refused where too little is in force.
         connection.sendall(_line({"confine": confine(**json.loads(requests.readline()))}))
@@ -67,8 +68,11 @@ def main() -> None:
                     reply = _line({kind: result})
                 except Exception as error:  # noqa: BLE001 - the process boundary: what a user's code raises is a reply
                     ours, at = isinstance(error, KbenchError), _place(error)
-                    if at or not ours:
-                        traceback.print_exc(file=sys.stderr)
+                    text = traceback.format_exc()
+                    if (at or not ours) and text != printed:
+                        # Queries of a batch that failed are asked singly, and most fail alike.
+                        printed = text
+                        sys.stderr.write(text)
                     reply = _line({"failed": f"{'' if ours else f'{type(error).__name__}: '}{error}{at}"})
                 connection.sendall(reply)
 

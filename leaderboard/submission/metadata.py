@@ -15,7 +15,7 @@ from kbench.leaderboard.submission.untrusted import Flaw, parse_json, shown
 from kbench.schemas import DataError, Submission, from_dict, json_schema
 
 if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft202012Validator, ValidationError
 
 MOST_SECONDS, MOST_TOKENS = 1e10, 10**15
 """Caps on what all forecasts together may have cost, so that figures made of them stay finite."""
@@ -25,6 +25,11 @@ ONE_DAY = datetime.timedelta(days=1)
 """Between the earliest and the latest place on earth."""
 SHOWN_ERRORS, SHOWN_REASON = 50, 300
 """Errors of the schema that are listed, and characters of each."""
+TYPES = {
+    "array": "a list", "boolean": "true or false", "integer": "a whole number", "null": "null", "number": "a number",
+    "object": "an object", "string": "a text",
+}  # fmt: skip
+"""What JSON Schema calls a value, and what to give."""
 READ = ("1.0.0", Submission.VERSION)
 """Versions of submission.json that are read; the later one knows another track."""
 UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -72,7 +77,7 @@ def check_metadata(data: bytes | None) -> tuple[Submission | None, list[Flaw]]:
                 METADATA_FILE,
                 "/".join(map(str, error.path)) or "(top level)",
                 shown(error.instance),
-                error.message if len(error.message) < SHOWN_REASON else error.message[:SHOWN_REASON] + "…",
+                _asked_for(error),
             )
             for error in errors[:SHOWN_ERRORS]
         ]
@@ -84,6 +89,17 @@ def check_metadata(data: bytes | None) -> tuple[Submission | None, list[Flaw]]:
         fix = f"this kbench reads {' and '.join(READ)}"
         return None, [Flaw(METADATA_FILE, "schema_version", shown(submission.schema_version), fix)]
     return submission, [Flaw(METADATA_FILE, field, value, fix) for field, value, fix in _wrong(submission)]
+
+
+def _asked_for(error: ValidationError) -> str:
+    """What the schema asks for where a value breaks it, in words where they are shorter than its own."""
+    rule: Any = error.validator_value
+    if error.validator == "type":
+        return f"give {' or '.join(TYPES[name] for name in ([rule] if isinstance(rule, str) else rule))}"
+    if error.validator == "pattern":
+        choice = re.fullmatch(r"\^\(([a-z_|+]+)\)\$", rule)
+        return f"give one of {', '.join(choice[1].split('|'))}" if choice else f"it must match {rule}"
+    return error.message if len(error.message) < SHOWN_REASON else error.message[:SHOWN_REASON] + "…"
 
 
 def _wrong(submission: Submission) -> Iterator[tuple[str, str, str]]:

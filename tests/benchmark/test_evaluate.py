@@ -288,6 +288,10 @@ def test_surrogate_that_answers_nothing_has_no_scores_and_exit_code_1(corpus_pat
     many = call(corpus_path, "--surrogate", str(model), "--no-report", "--out", str(tmp_path / "many"))
     assert "ValueError: not today" in many.stderr, "not that the rest was not asked"
     assert "20 times in a row: ValueError: not today" in next((tmp_path / "many" / "cache").iterdir()).read_text()
+    model.write_text("import os\nclass Mute:\n    def forecast(self, queries):\n        os._exit(7)\n")
+    call(corpus_path, "--surrogate", str(model), "--no-report", "--out", str(tmp_path / "dead"))
+    kept = next((tmp_path / "dead" / "cache").iterdir()).read_text()
+    assert "3 times in a row: its process ended with exit code 7" in kept, "each further call may cost a whole fit"
     beside = call(corpus_path, *arguments, "--surrogate", "prior")
     assert beside.exit_code == 1
     assert "prior on test" in beside.stdout

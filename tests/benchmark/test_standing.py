@@ -44,10 +44,10 @@ def others(found: EvaluationResults, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_result_begins_with_others_on_the_same_questions(found: EvaluationResults, others: None) -> None:
     head, forecast, *_ = standing.standing_rows(found)
-    assert head == ["", "length", "prior", "first model", "best built-in", "claude zero-shot", "ceiling"]
+    assert head == ["", "length", "floor", "first model", "best built-in", "claude zero-shot", "ceiling"]
     assert forecast[3:6] == ["0.100", "0.300 nearest", "0.400 (core)"]
     lines = terminal(found).splitlines()
-    assert lines[2].split()[:2] == ["length", "prior"]
+    assert lines[2].split()[:2] == ["length", "floor"]
     assert len(standing.standing_rows(found)) == 1 + len(found.tracks)
 
 
@@ -62,7 +62,7 @@ def test_a_built_in_beside_itself_has_one_figure(found: EvaluationResults, monke
 
 def test_other_questions_have_no_others_beside_them(found: EvaluationResults, others: None) -> None:
     for changes in ({"dataset": "another"}, {"shots": 2}, {"split": "test_near"}):
-        assert standing.standing_rows(dataclasses.replace(found, **changes))[0][1:] == ["length", "prior", "ceiling"]
+        assert standing.standing_rows(dataclasses.replace(found, **changes))[0][1:] == ["length", "floor", "ceiling"]
     shots = dataclasses.replace(found, subset="core", shots=8)
     assert standing.standing_rows(shots)[1][3:6] == ["–", "0.500 online", "–"], "core without shots is not beside it"
     assert "a part of them" in standing.standing_notes(dataclasses.replace(found, limited=True))[0]
@@ -71,7 +71,7 @@ def test_other_questions_have_no_others_beside_them(found: EvaluationResults, ot
 def test_in_brief_the_headlines_stand_alone(found: EvaluationResults) -> None:
     lines = terminal(found, brief=True).splitlines()
     assert [line.split()[1] for line in lines if line.startswith((" * ", " ~ "))] == [*found.headlines.values()]
-    assert not any(word in line for line in lines for word in ("RANK", "ndcg", "floor: "))
+    assert not any(word in line for line in lines for word in ("RANK", "ndcg", "probe: "))
     assert any(line.startswith("overall ") for line in lines)
 
 
@@ -110,7 +110,7 @@ def test_validation_has_a_yardstick_and_no_language_model(
     entries = dict.fromkeys(("static", standing.FIRST), figures)
     monkeypatch.setattr(standing, "_standings", lambda: {"dataset": found.dataset, "entries": entries})
     head, forecast, *_ = standing.standing_rows(dataclasses.replace(found, split="validation"))
-    assert head == ["", "length", "prior", "first model", "best built-in", "ceiling"]
+    assert head == ["", "length", "floor", "first model", "best built-in", "ceiling"]
     assert forecast[3:5] == ["0.300", "0.300 static"]
     assert "no language model" in standing.standing_notes(dataclasses.replace(found, split="validation"))[-1]
     core = dataclasses.replace(found, split="validation", subset="core")
@@ -157,6 +157,9 @@ def test_a_skill_below_zero_is_explained(uniform: Evaluation) -> None:
     assert flat.below_zero.startswith("skill is below 0 because probabilities are too flat (they expect an RPS of")
     assert standing.standing_notes(flat)[-1] == flat.below_zero == flat.to_json()["below_zero"]
     assert flat.below_zero in render(uniform)
+    above = {"forecast": {"skill": Figure(-0.1, np.linspace(-0.2, 0.1, 40))}}
+    unsure = dataclasses.replace(uniform, scored=dataclasses.replace(uniform.scored, figures=above))
+    assert (why_below_zero(unsure) or "").startswith("skill is below 0, though not surely, because probabilities")
     failed = dataclasses.replace(uniform.table, failed=np.ones_like(uniform.table.failed))
     assert why_below_zero(dataclasses.replace(uniform, table=failed)) is None
 

@@ -151,6 +151,18 @@ def test_everything_wrong_is_said_at_once(submissions: dict[str, Path], question
     assert files == {"submission.json", "forecasts.parquet"}
 
 
+def test_a_wrong_value_is_answered_by_what_to_give(submissions: dict[str, Path], tmp_path: Path) -> None:
+    wrong = {"authors": "Ann", "kind": "statistic", "links": ["http://x"], "open_weights": "yes", "total_seconds": "9"}
+    told = {flaw.field: flaw.message for flaw in check(submission_copy(submissions["prior"], tmp_path, **wrong)).flaws}
+    assert told.pop("links/0").startswith("it must match ^https://")
+    assert told == {
+        "authors": "give a list",
+        "kind": "give one of baseline, statistical, language_model, hybrid, human",
+        "open_weights": "give true or false",
+        "total_seconds": "give a number or null",
+    }
+
+
 ODD_VALUES = [
     ("repeat", True), ("repeat", 1.0), ("repeat", "1"), ("repeat", -1), ("repeat", 2**40), ("repeat", None),
     ("probabilities", [True] + [False] * 7), ("probabilities", ["0.125"] * 8), ("probabilities", [1] + [0] * 7),

@@ -22,10 +22,10 @@ function drawEntry(entry) {
   page(entry.name, el("h1", {}, entry.name, badge(words(entry.kind))),
     el("p", { class: "lead" }, overall ? `Overall rank ${overall.rank} (95 % interval ${overall.rank_low}–${overall.rank_high}) of ${DATA.places.overall.length}. ` : "", ...(entry.part ? partText(entry, overall) : [])),
     ...entry.flags.map((flag) => el("p", {}, badge("flag", "flag"), ` ${flag}`)),
-    compareForm(entry), entryFacts(entry), el("h2", {}, "Curves"), entryCharts([entry]),
+    compareForm(entry), entryFacts(entry), el("h2", {}, "Scores with 95 % intervals"), scoreTable([entry], entry.part || "all"),
+    el("h2", {}, "Curves"), entryCharts([entry]),
     entry.misses ? [el("h2", { id: "misses" }, "Worst misses"), el("p", { class: "lead" }, "The pairs whose forecast was furthest from the measured bin, by RPS. A certain miss over all eight bins costs 1."), missTable(entry)] : null,
     entry.problems ? [el("h2", {}, "Problem by problem"), problemScores(entry)] : null,
-    el("h2", {}, "Scores with 95 % intervals"), scoreTable([entry], entry.part || "all"),
     entry.part ? null : [el("h2", {}, "Headlines by slice"), sliceTable([entry])],
     el("p", {}, link(`data/${entry.id}.json`, "Download every number of this entry (JSON)", { download: true })));
 }

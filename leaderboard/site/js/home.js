@@ -17,7 +17,7 @@ function homeView() {
   scopeNotes(), el("h2", {}, "Links and citation"), homeLinks());
 }
 // The first places overall, with what the figures mean beside them.
-const FIRST_PLACES = 8;
+const FIRST_PLACES = 16;
 function standing() {
   const ranked = DATA.places.overall.map((place) => ({ place, entry: BY_ID.get(place.id) })).filter(({ entry }) => entry && score(entry, OVERALL.id, OVERALL.headline, "all"));
   if (!ranked.length) return [el("h2", {}, "Leaderboard"), el("p", {}, "No entry yet. ", link("#/submit", "How to submit"))];

@@ -39,7 +39,7 @@ from kbench.generation.search.state import Node, RunState
 from kbench.loaders.options import CorpusPath, echo_json, json_option, out_option
 from kbench.schemas import UnknownNameError, UserError
 
-METHODS = ("random", "hill_climb", "evolve", "puct", "bayes", "random+surrogate", "evolve+surrogate")
+METHODS = ("random", "hill_climb", "evolve", "puct", "bayes", "random+online", "evolve+online")
 DRAWS = 2000
 """Bootstrap draws for an interval."""
 SHOWN = (8, 16, 32, 64, 128)
@@ -72,7 +72,7 @@ Floats = npt.NDArray[np.float64]
 @click.option(
     "--methods",
     help="Comma-separated, the baseline first: NAME or FILE.py[:NAME]; NAME+SURROGATE filters by that surrogate's "
-    "forecasts, and NAME+surrogate by `online`. All built-in ones by default.",
+    "forecasts. By default all built-in ones, two of them also with `online`.",
 )
 @click.option(
     "--unsure-share", type=click.FloatRange(0, 1), default=0.25, show_default=True, help="Share of unsure forecasts."
@@ -85,7 +85,7 @@ def command(
     """Replay methods on recorded pools: best speedup found against measurements spent.
 
     CORPUS is a folder, or the word shipped. Fresh draws are kernels recorded without a parent. Imported parameter
-    spaces are searched by their parameters. Files are written when all pools are done; a stopped study keeps nothing.
+    spaces are searched by their parameters. Files are written when all pools are done; a stopped study keeps none.
 
     Run folders are compared as they are: the searches in their logs, and nothing is replayed.
     """
@@ -104,9 +104,11 @@ def command(
         replayed = METHODS if names is None else names
         for name in replayed:
             parts_of(name)
+        recorded = pools_in(places[0], least, pools, problems, backends, split)
+        out.mkdir(parents=True, exist_ok=True)  # where that is refused, no minute has passed
         result = study(
-            pools_in(places[0], least, pools, problems, backends, split), methods=replayed, seeds=seeds, budget=budget,
-            unsure_share=unsure_share, report=lambda text: click.echo(text, err=True),
+            recorded, methods=replayed, seeds=seeds, budget=budget, unsure_share=unsure_share,
+            report=lambda text: click.echo(text, err=True),
         )  # fmt: skip
     text = write_study(result, out)
     echo_json([dataclasses.asdict(point) for point in result.points]) if as_json else click.echo(text)
@@ -177,6 +179,11 @@ class Point:
     behind: int
     decided: bool
     """Whether zero lies outside that interval."""
+    needed: int | None
+    """Measurements in which the method's mean share reaches the first's after this many; None beyond the budget."""
+    needed_low: int | None
+    """Their interval that holds for all methods of the study at once."""
+    needed_high: int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -236,11 +243,13 @@ def parts_of(name: str) -> tuple[str, str | None]:
     """A method of a study, and the surrogate that filters its candidates: NAME+SURROGATE, +surrogate for `online`.
 
     Raises:
-        UnknownNameError: no such method or surrogate.
+        UserError: no such method or surrogate.
     """
-    method, _, surrogate = name.partition("+")
+    method, plus, surrogate = name.partition("+")
     if method not in SEARCHES and not in_file(method) and in_file(name):  # a path with a plus sign
         method, surrogate = name, ""
+    if plus and not surrogate and not in_file(name):
+        raise UserError(f"method {name!r} names no surrogate after +; name one, such as {method}+{ONLINE}")
     surrogate = ONLINE if f"+{surrogate}" == SURROGATE else surrogate
     if surrogate:
         locate(surrogate.removeprefix(f"{ONLINE}:"))
@@ -257,8 +266,8 @@ def study(
     Returns:
         every search, and a point for each method and number of measurements.
     """
+    methods = ["+".join(filter(None, parts_of(name))) for name in methods]
     for name, times in Counter(methods).items():
-        parts_of(name)
         if times > 1:
             raise UserError(f"method {name!r} is named {times} times; name it once")
     if not pools:
@@ -402,13 +411,19 @@ def _points(
     pools, seeds, budget = own.shape
     gains = own - first
     bounds = gain_bounds = sure_bounds = None
+    counts = measurements_needed(own.mean(axis=(0, 1))[None], first.mean(axis=(0, 1))[None])
     if too_few(problems, seeds) is None:
         drawn = weights(problems, seeds, np.random.default_rng(0))
         clusters = seeds if pools == 1 else len(set(problems))
+        at_once = 1 - (1 - LEVEL) / others
         bounds, gain_bounds = interval(own, drawn, clusters), interval(gains, drawn, clusters)
-        sure_bounds = interval(gains, drawn, clusters, 1 - (1 - LEVEL) / others)
+        sure_bounds = interval(gains, drawn, clusters, at_once)
+        drawn_counts = measurements_needed(means(own, drawn), means(first, drawn))
+        ends = np.quantile(drawn_counts, tails(clusters, at_once), axis=0, method="inverted_cdf")
+        counts = np.concatenate([counts, ends])
     of_pools = gains.mean(axis=1)
     for n in range(budget):
+        needed, needed_low, needed_high = (*(int(c) if c <= budget else None for c in counts[:, n]), None, None)[:3]
         low, high = _wide(bounds, n)
         gain_low, gain_high = _wide(gain_bounds, n)
         sure_low, sure_high = _wide(sure_bounds, n)
@@ -420,6 +435,7 @@ def _points(
             ahead=int((of_pools[:, n] > SAME).sum()), equal=int((abs(of_pools[:, n]) <= SAME).sum()),
             behind=int((of_pools[:, n] < -SAME).sum()),
             decided=sure_low is not None and sure_high is not None and not sure_low <= 0 <= sure_high,
+            needed=needed, needed_low=needed_low, needed_high=needed_high,
         )  # fmt: skip
 
 
@@ -444,10 +460,28 @@ def weights(problems: Sequence[str], seeds: int, rng: np.random.Generator) -> np
 
 def interval(values: Floats, drawn: npt.NDArray[np.int64], clusters: int, level: float = LEVEL) -> Floats:
     """Bootstrap interval of the mean after each measurement: lower bounds, then upper ones."""
+    return np.quantile(means(values, drawn), tails(clusters, level), axis=0)
+
+
+def means(values: Floats, drawn: npt.NDArray[np.int64]) -> Floats:
+    """The mean after each measurement, in every draw of the bootstrap."""
     searches = drawn.reshape(len(drawn), -1).astype(float)
-    means = searches @ values.reshape(searches.shape[1], -1) / searches.sum(axis=1, keepdims=True)
+    of_draws: Floats = searches @ values.reshape(searches.shape[1], -1) / searches.sum(axis=1, keepdims=True)
+    return of_draws
+
+
+def tails(clusters: int, level: float) -> tuple[float, float]:
+    """Between which quantiles of the draws an interval lies."""
     tail = (1 - interval_level(clusters, level)) / 2
-    return np.quantile(means, [tail, 1 - tail], axis=0)
+    return tail, 1 - tail
+
+
+def measurements_needed(own: Floats, first: Floats) -> npt.NDArray[np.int64]:
+    """In how many measurements a method finds what another has after each number of them; budget + 1 if in none.
+
+    Rows are draws: curves that never fall.
+    """
+    return np.array([np.searchsorted(a, b - 1e-9) + 1 for a, b in zip(own, first, strict=True)])
 
 
 def write_study(result: Study, folder: Path) -> str:
@@ -505,13 +539,13 @@ def verdict(result: Study) -> str:
     first, *others = [point for point in result.points if point.measurements == last.measurements]
     drawn = "seeds of this pool" if last.pools == 1 else "pools and seeds"
     at_once = f" (95 % for all {len(others)} at once)" if len(others) > 1 else ""
-    brackets = f"no brackets: {result.too_few}" if result.too_few else f"brackets: 95 % over {drawn}"
+    brackets = f"no brackets: {result.too_few}" if result.too_few else f"brackets: 95 % over {drawn}, if these differ"
     lines = [
         f"Share of the pool's best speedup; {brackets}; last column: paired difference, minus {first.method}{at_once}."
     ]
     lines += [
         f"{one.method}: ahead of {first.method} on {counted(one.ahead, 'pool')}, equal on {one.equal}, "
-        f"behind on {one.behind}"
+        f"behind on {one.behind}; {_saving(result, one, first.method)}"
         for one in others
     ]
     for one in (first, *others):
@@ -531,7 +565,8 @@ def verdict(result: Study) -> str:
     for one, base in result.added:
         all_filters = f" (95 % for all {len(result.added)} at once)" if len(result.added) > 1 else ""
         lines.append(
-            f"{one.method} minus {base}: {one.gain:+.3f}{_brackets(one.sure_low, one.sure_high, '+')}{all_filters}"
+            f"{one.method} minus {base}: {one.gain:+.3f}{_brackets(one.sure_low, one.sure_high, '+')}; "
+            f"{_saving(result, one, base)}{all_filters}"
         )
     lines += result.notes
     decided = [f"{one.method} ({'more' if one.gain > 0 else 'less'})" for one in others if one.decided]
@@ -539,6 +574,13 @@ def verdict(result: Study) -> str:
     parts = [f"decided{at_once}: {', '.join(decided) or 'none'}", f"undecided: {', '.join(undecided) or 'none'}"]
     size = f"{counted(last.pools, 'pool')}, {counted(last.seeds, 'seed')}"
     return "\n".join([*lines, f"After {last.measurements} measurements: {'; '.join(parts)}; {size}."])
+
+
+def _saving(result: Study, last: Point, base: str) -> str:
+    """How many measurements a method needs for what another finds in all of its own."""
+    counts = last.needed, last.needed_low, last.needed_high
+    count, low, high = (f">{last.measurements}" if one is None else str(one) for one in counts)
+    return f"needs {count}{'' if result.too_few else f' [{low}, {high}]'} for what {base} finds in {last.measurements}"
 
 
 def plot_study(points: Sequence[Point], path: Path) -> None:
@@ -563,6 +605,7 @@ def plot_study(points: Sequence[Point], path: Path) -> None:
             ends = [point.gain if end is None else end for end in (point.sure_low, point.sure_high)]
             gains.plot([at, at], ends, color=line.get_color())
             gains.plot(at, point.gain, "o", markersize=4, color=line.get_color())
+    shares.locator_params(axis="x", integer=True)
     shares.set_xlabel("measurements")
     shares.set_ylabel("best speedup found, share of the pool's best")
     gains.set_xticks(range(len(shown)), map(str, shown))

@@ -172,11 +172,11 @@ class PoolProposer:
     def _answer(self, task: ProposalTask, ask: Ask) -> Answer:
         places = [place for place, key in enumerate(self._ids) if not task.seen(key)]
         if not places:
-            return Refusal(reason="pool spent: every recorded kernel was proposed", proposer=self.name)
+            return Refusal(reason="pool exhausted: every recorded kernel was proposed", proposer=self.name)
         if ask.operator is Operator.FRESH or ask.parent is None:
             places = [place for place in places if self._ids[place] in self._fresh]
             if not places:
-                return Refusal(reason="pool spent: every kernel without a parent was proposed", proposer=self.name)
+                return Refusal(reason="pool exhausted: every kernel without a parent was proposed", proposer=self.name)
         else:
             center = self._features[self._place[ask.parent.kernel_id]]
             if ask.operator is Operator.CROSS and ask.other is not None:

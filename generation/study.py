@@ -272,6 +272,7 @@ def study(
             raise UserError(f"method {name!r} is named {times} times; name it once")
     if not pools:
         raise UserError("no pool is large enough for the study; lower --least, or record more kernels")
+    learned = {name: learned_from(name) for name in methods}
     trials = []
     began = time.monotonic()
     for number, pool in enumerate(pools, 1):
@@ -286,7 +287,7 @@ def study(
             trials += own
             if failed := next((one.failed for one in own if number == 1 and one.failed), None):
                 report(f"{name}: in a search {failed}")
-    seen = {name: sum(bool(pool.splits & learned_from(name)) for pool in pools) for name in methods}
+    seen = {name: sum(bool(pool.splits & learned[name]) for pool in pools) for name in methods}
     return _compared(trials, methods, [pool.problem_id for pool in pools], seeds, budget, seen)
 
 

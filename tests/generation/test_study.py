@@ -316,6 +316,8 @@ def test_a_method_file_that_cannot_be_loaded_is_told_with_its_line(tmp_path: Pat
     broken.write_text(text)
     with pytest.raises(UserError, match=message):
         study(made_up_pools(1), methods=("random", str(broken)))
+    with pytest.raises(UserError, match=r"broken_method.py' cannot be made: (SyntaxError|ZeroDivisionError)"):
+        study(made_up_pools(1), methods=("random", f"evolve+{broken}"))
 
 
 @pytest.mark.parametrize("surrogate", ["surrogate", "prior", "{folder}/doubt.py"])

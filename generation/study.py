@@ -196,8 +196,8 @@ class Study:
     """Why there are no intervals; None where there are some."""
     seen: Mapping[str, int]
     """For methods whose surrogate says what it learned from: pools with kernels of those splits."""
-    added: Sequence[tuple[Point, str]]
-    """Filtered methods whose own method is in the study too: the last point, its gain over that one, and its name."""
+    added: Sequence[tuple[Point, Point]]
+    """Filtered methods whose own method is in the study too: the last points of both, compared with that one."""
     notes: Sequence[str] = ()
     """What else its table needs said."""
 
@@ -374,7 +374,8 @@ def _compared(
     filtered = [(name, own) for own in methods[1:] for name in methods if name.startswith(f"{own}+")]
     return Study(
         trials, [point for name in methods for point in points(name, methods[0], len(methods) - 1)],
-        too_few(problems, seeds), seen, [(points(name, own, len(filtered))[-1], own) for name, own in filtered], notes,
+        too_few(problems, seeds), seen,
+        [(points(name, own, len(filtered))[-1], points(own, own, len(filtered))[-1]) for name, own in filtered], notes,
     )  # fmt: skip
 
 
@@ -540,13 +541,13 @@ def verdict(result: Study) -> str:
     first, *others = [point for point in result.points if point.measurements == last.measurements]
     drawn = "seeds of this pool" if last.pools == 1 else "pools and seeds"
     at_once = f" (95 % for all {len(others)} at once)" if len(others) > 1 else ""
-    brackets = f"no brackets: {result.too_few}" if result.too_few else f"brackets: 95 % over {drawn}, if these differ"
+    brackets = f"no brackets: {result.too_few}" if result.too_few else f"brackets: 95 % over {drawn}, none where all agree"
     lines = [
         f"Share of the pool's best speedup; {brackets}; last column: paired difference, minus {first.method}{at_once}."
     ]
     lines += [
         f"{one.method}: ahead of {first.method} on {counted(one.ahead, 'pool')}, equal on {one.equal}, "
-        f"behind on {one.behind}; {_saving(result, one, first.method)}"
+        f"behind on {one.behind}; {_saving(result, one, first)}"
         for one in others
     ]
     for one in (first, *others):
@@ -566,7 +567,7 @@ def verdict(result: Study) -> str:
     for one, base in result.added:
         all_filters = f" (95 % for all {len(result.added)} at once)" if len(result.added) > 1 else ""
         lines.append(
-            f"{one.method} minus {base}: {one.gain:+.3f}{_brackets(one.sure_low, one.sure_high, '+')}; "
+            f"{one.method} minus {base.method}: {one.gain:+.3f}{_brackets(one.sure_low, one.sure_high, '+')}; "
             f"{_saving(result, one, base)}{all_filters}"
         )
     lines += result.notes
@@ -577,11 +578,15 @@ def verdict(result: Study) -> str:
     return "\n".join([*lines, f"After {last.measurements} measurements: {'; '.join(parts)}; {size}."])
 
 
-def _saving(result: Study, last: Point, base: str) -> str:
-    """How many measurements a method needs for what another finds in all of its own."""
-    counts = last.needed, last.needed_low, last.needed_high
-    count, low, high = (f">{last.measurements}" if one is None else str(one) for one in counts)
-    return f"needs {count}{'' if result.too_few else f' [{low}, {high}]'} for what {base} finds in {last.measurements}"
+def _saving(result: Study, last: Point, base: Point) -> str:
+    """How many measurements a method needs for all that another finds, and that one itself."""
+
+    def count(point: Point) -> str:
+        counts = point.needed, point.needed_low, point.needed_high
+        number, low, high = (f">{point.measurements}" if one is None else str(one) for one in counts)
+        return number if result.too_few else f"{number} [{low}, {high}]"
+
+    return f"needs {count(last)} for what {base.method} finds in {count(base)}"
 
 
 def plot_study(points: Sequence[Point], path: Path) -> None:

@@ -28,7 +28,7 @@ from kbench.generation.campaign.status import recorded_runs
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import LogEntry, found_files, read_environments
-from kbench.generation.proposers.pool import RecordedPool, pools_in
+from kbench.generation.proposers.pool import LIVE, RecordedPool, pools_in
 from kbench.generation.search.action import NOTHING_NEW
 from kbench.generation.search.guide import ONLINE, guide_named
 from kbench.generation.search.methods.catalogue import SEARCHES, filter_of, searchable
@@ -68,6 +68,9 @@ Floats = npt.NDArray[np.float64]
 @click.option("--pools", type=AT_LEAST_1, default=24, show_default=True, help="Pools to use, spread over problems.")
 @click.option("--problem", "problems", multiple=True, help="Only pools of this problem. Repeatable.")
 @click.option("--backend", "backends", multiple=True, help="Only pools of this backend. Repeatable.")
+@click.option(
+    "--live", is_flag=True, help="Larger pools: all kernels of searches on a GPU (config live), of test problems."
+)
 @click.option("--split", help="Only kernels of this split: test for surrogates that learned from training problems.")
 @click.option(
     "--methods",
@@ -80,7 +83,7 @@ Floats = npt.NDArray[np.float64]
 @json_option
 def command(
     places: tuple[Path, ...], out: Path, seeds: int, budget: int, least: int, pools: int, problems: tuple[str, ...],
-    backends: tuple[str, ...], split: str | None, methods: str | None, unsure_share: float, as_json: bool,
+    backends: tuple[str, ...], live: bool, split: str | None, methods: str | None, unsure_share: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Replay methods on recorded pools: best speedup found against measurements spent.
 
@@ -94,7 +97,7 @@ def command(
     names = None if methods is None else methods.split(",")
     if any(map(found_files, places)):
         context = click.get_current_context()
-        for name in ("seeds", "budget", "least", "pools", "split", "unsure_share"):
+        for name in ("seeds", "budget", "least", "pools", "live", "split", "unsure_share"):
             if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
                 raise UserError(f"--{name.replace('_', '-')} changes nothing for searches that were made; leave it out")
         result = study_of_runs(places, names, problems, backends)
@@ -104,7 +107,7 @@ def command(
         replayed = METHODS if names is None else names
         for name in replayed:
             parts_of(name)
-        recorded = pools_in(places[0], least, pools, problems, backends, split)
+        recorded = pools_in(places[0], least, pools, problems, backends, split, LIVE if live else "kernels")
         out.mkdir(parents=True, exist_ok=True)  # where that is refused, no minute has passed
         result = study(
             recorded, methods=replayed, seeds=seeds, budget=budget, unsure_share=unsure_share,
@@ -541,7 +544,9 @@ def verdict(result: Study) -> str:
     first, *others = [point for point in result.points if point.measurements == last.measurements]
     drawn = "seeds of this pool" if last.pools == 1 else "pools and seeds"
     at_once = f" (95 % for all {len(others)} at once)" if len(others) > 1 else ""
-    brackets = f"no brackets: {result.too_few}" if result.too_few else f"brackets: 95 % over {drawn}, none where all agree"
+    brackets = (
+        f"no brackets: {result.too_few}" if result.too_few else f"brackets: 95 % over {drawn}, none where all agree"
+    )
     lines = [
         f"Share of the pool's best speedup; {brackets}; last column: paired difference, minus {first.method}{at_once}."
     ]

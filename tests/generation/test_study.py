@@ -25,7 +25,7 @@ from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.pool import PoolProposer, RecordedPool, pools_in
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.settings import Budget
-from kbench.generation.search.state import Operator
+from kbench.generation.search.state import Operator, outcome_of
 from kbench.generation.study import (
     Study,
     measurements_needed,
@@ -38,6 +38,7 @@ from kbench.generation.study import (
 )
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.places import shipped
 from kbench.loaders.importers.reader import ImportSettings
 from kbench.loaders.importers.run import import_files
 from kbench.schemas import Backend, Status, UserError
@@ -410,6 +411,17 @@ def test_the_methods_of_a_campaign_are_compared_from_its_log(tmp_path: Path, how
     drive(tmp_path / "shared", [settings_for("random"), settings_for("evolve")], how)
     with pytest.raises(UserError, match='"independent": true'):
         study_of_runs([tmp_path / "shared"])
+
+
+def test_what_searches_on_a_gpu_measured_is_a_larger_pool() -> None:
+    small, large = (
+        pools_in(shipped(), 1, 1, ["cumsum"], ["triton"], config=config)[0] for config in ("kernels", "live")
+    )
+    assert len(large.sources) > len(small.sources)
+    assert large.fresh < set(large.sources) == set(large.measurements)
+    speedups = [outcome_of(rows).speedup or 0.0 for rows in large.measurements.values()]
+    assert max(speedups) == pytest.approx(large.best)
+    assert min(row.time_s or 0.0 for rows in large.measurements.values() for row in rows) > 0
 
 
 def test_pools_are_chosen_by_problem_and_backend(corpus: Path) -> None:

@@ -79,7 +79,8 @@ def searchable(name: str) -> str:
     if in_file(name):
         _from_file(name)
     elif name not in SEARCHES:
-        raise UnknownNameError("method", name, SEARCHES)
+        files = [file for file in (f"{name}.py",) if Path(file).is_file()]
+        raise UnknownNameError("method", name, files or SEARCHES)
     return name
 
 

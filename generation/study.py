@@ -259,6 +259,13 @@ def parts_of(name: str) -> tuple[str, str | None]:
     return searchable(method), surrogate or None
 
 
+def shown(spec: str) -> str:
+    """A method of a study as its tables name it: a file's without its path, as runs name it."""
+    method, surrogate = parts_of(spec)
+    own = in_file(method)
+    return "+".join(filter(None, (own[2] or own[1] if own else method, surrogate)))
+
+
 def study(
     pools: Sequence[RecordedPool], *,
     methods: Sequence[str] = METHODS, seeds: int = 20, budget: int = 16, unsure_share: float = 0.25,
@@ -269,13 +276,13 @@ def study(
     Returns:
         every search, and a point for each method and number of measurements.
     """
-    methods = ["+".join(filter(None, parts_of(name))) for name in methods]
-    for name, times in Counter(methods).items():
+    names = [shown(spec) for spec in methods]
+    for name, times in Counter(names).items():
         if times > 1:
-            raise UserError(f"method {name!r} is named {times} times; name it once")
+            raise UserError(f"method {name!r} is named {times} times; name it once, or give files names of their own")
     if not pools:
         raise UserError("no pool is large enough for the study; lower --least, or record more kernels")
-    learned = {name: learned_from(name) for name in methods}
+    learned = {name: learned_from(spec) for name, spec in zip(names, methods, strict=True)}
     trials = []
     began = time.monotonic()
     for number, pool in enumerate(pools, 1):
@@ -285,13 +292,13 @@ def study(
             + (f"; about {left:.0f} s left" if number > 1 else "")
         )
         proposer = pool.proposer()
-        for name in methods:
-            own = [trial(pool, proposer, name, seed, budget, BATCH, unsure_share) for seed in range(seeds)]
-            trials += own
+        for name, spec in zip(names, methods, strict=True):
+            own = [trial(pool, proposer, spec, seed, budget, BATCH, unsure_share) for seed in range(seeds)]
+            trials += [dataclasses.replace(one, method=name) for one in own]
             if failed := next((one.failed for one in own if number == 1 and one.failed), None):
                 report(f"{name}: in a search {failed}")
-    seen = {name: sum(bool(pool.splits & learned[name]) for pool in pools) for name in methods}
-    return _compared(trials, methods, [pool.problem_id for pool in pools], seeds, budget, seen)
+    seen = {name: sum(bool(pool.splits & learned[name]) for pool in pools) for name in names}
+    return _compared(trials, names, [pool.problem_id for pool in pools], seeds, budget, seen)
 
 
 def study_of_runs(

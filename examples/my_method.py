@@ -1,13 +1,14 @@
 """A search method of your own: epsilon-greedy, a fifth of the candidates fresh, the rest changes of the best kernels.
 
-`kbench generate --method examples/my_method.py` searches with it.
+`kbench generate --method examples/my_method.py` searches with it, and `kbench generate study shipped --methods
+random,evolve,examples/my_method.py` compares it without a GPU.
 """
 
 import random
 
-from kbench.generation.search.methods.method import Method
-from kbench.generation.search.state import FRESH, Operator, ProposalRequest, RunState
+from kbench import Method, Operator, ProposalRequest, RunState
 
+FRESH = ProposalRequest(Operator.FRESH)
 EPSILON = 0.2
 """Share of fresh candidates."""
 ELITE = 4

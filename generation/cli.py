@@ -42,8 +42,8 @@ MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
 )
 @click.option(
     "--proposer",
-    help="genome, rewrite, llm, genome+rewrite, genome+llm or genome+rewrite+llm; with --from-folder: llm or human; "
-    "with --executor replay of a corpus: pool, its kernels.",
+    help="genome (the default), rewrite, llm, genome+rewrite, genome+llm or genome+rewrite+llm; with --from-folder: "
+    "human (the default) or llm; with --executor replay of a corpus: pool (the default), its kernels.",
 )
 @click.option("--budget", help="Such as 320 (measurements), 600s (GPU-seconds), 2000000t (tokens), 3600w (wall time).")
 @out_option("Run folder; an existing one is resumed.")

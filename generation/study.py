@@ -28,7 +28,7 @@ from kbench.generation.campaign.status import recorded_runs
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import LogEntry, found_files, read_environments
-from kbench.generation.proposers.pool import RecordedPool, pools_in
+from kbench.generation.proposers.pool import LIVE, RecordedPool, pools_in
 from kbench.generation.search.action import NOTHING_NEW
 from kbench.generation.search.guide import ONLINE, guide_named
 from kbench.generation.search.methods.catalogue import SEARCHES, filter_of, searchable
@@ -39,7 +39,7 @@ from kbench.generation.search.state import Node, RunState
 from kbench.loaders.options import CorpusPath, echo_json, json_option, out_option
 from kbench.schemas import UnknownNameError, UserError
 
-METHODS = ("random", "hill_climb", "evolve", "puct", "bayes", "random+surrogate", "evolve+surrogate")
+METHODS = ("random", "hill_climb", "evolve", "puct", "bayes", "random+online", "evolve+online")
 DRAWS = 2000
 """Bootstrap draws for an interval."""
 SHOWN = (8, 16, 32, 64, 128)
@@ -68,11 +68,14 @@ Floats = npt.NDArray[np.float64]
 @click.option("--pools", type=AT_LEAST_1, default=24, show_default=True, help="Pools to use, spread over problems.")
 @click.option("--problem", "problems", multiple=True, help="Only pools of this problem. Repeatable.")
 @click.option("--backend", "backends", multiple=True, help="Only pools of this backend. Repeatable.")
+@click.option(
+    "--live", is_flag=True, help="Larger pools: all kernels of searches on a GPU (config live), of test problems."
+)
 @click.option("--split", help="Only kernels of this split: test for surrogates that learned from training problems.")
 @click.option(
     "--methods",
     help="Comma-separated, the baseline first: NAME or FILE.py[:NAME]; NAME+SURROGATE filters by that surrogate's "
-    "forecasts, and NAME+surrogate by `online`. All built-in ones by default.",
+    "forecasts. By default all built-in ones, two of them also with `online`.",
 )
 @click.option(
     "--unsure-share", type=click.FloatRange(0, 1), default=0.25, show_default=True, help="Share of unsure forecasts."
@@ -80,12 +83,12 @@ Floats = npt.NDArray[np.float64]
 @json_option
 def command(
     places: tuple[Path, ...], out: Path, seeds: int, budget: int, least: int, pools: int, problems: tuple[str, ...],
-    backends: tuple[str, ...], split: str | None, methods: str | None, unsure_share: float, as_json: bool,
+    backends: tuple[str, ...], live: bool, split: str | None, methods: str | None, unsure_share: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Replay methods on recorded pools: best speedup found against measurements spent.
 
     CORPUS is a folder, or the word shipped. Fresh draws are kernels recorded without a parent. Imported parameter
-    spaces are searched by their parameters. Files are written when all pools are done; a stopped study keeps nothing.
+    spaces are searched by their parameters. Files are written when all pools are done; a stopped study keeps none.
 
     Run folders are compared as they are: the searches in their logs, and nothing is replayed.
     """
@@ -94,7 +97,7 @@ def command(
     names = None if methods is None else methods.split(",")
     if any(map(found_files, places)):
         context = click.get_current_context()
-        for name in ("seeds", "budget", "least", "pools", "split", "unsure_share"):
+        for name in ("seeds", "budget", "least", "pools", "live", "split", "unsure_share"):
             if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
                 raise UserError(f"--{name.replace('_', '-')} changes nothing for searches that were made; leave it out")
         result = study_of_runs(places, names, problems, backends)
@@ -104,9 +107,11 @@ def command(
         replayed = METHODS if names is None else names
         for name in replayed:
             parts_of(name)
+        recorded = pools_in(places[0], least, pools, problems, backends, split, LIVE if live else "kernels")
+        out.mkdir(parents=True, exist_ok=True)  # where that is refused, no minute has passed
         result = study(
-            pools_in(places[0], least, pools, problems, backends, split), methods=replayed, seeds=seeds, budget=budget,
-            unsure_share=unsure_share, report=lambda text: click.echo(text, err=True),
+            recorded, methods=replayed, seeds=seeds, budget=budget, unsure_share=unsure_share,
+            report=lambda text: click.echo(text, err=True),
         )  # fmt: skip
     text = write_study(result, out)
     echo_json([dataclasses.asdict(point) for point in result.points]) if as_json else click.echo(text)
@@ -177,6 +182,11 @@ class Point:
     behind: int
     decided: bool
     """Whether zero lies outside that interval."""
+    needed: int | None
+    """Measurements in which the method's mean share reaches the first's after this many; None beyond the budget."""
+    needed_low: int | None
+    """Their interval that holds for all methods of the study at once."""
+    needed_high: int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -189,8 +199,8 @@ class Study:
     """Why there are no intervals; None where there are some."""
     seen: Mapping[str, int]
     """For methods whose surrogate says what it learned from: pools with kernels of those splits."""
-    added: Sequence[tuple[Point, str]]
-    """Filtered methods whose own method is in the study too: the last point, its gain over that one, and its name."""
+    added: Sequence[tuple[Point, Point]]
+    """Filtered methods whose own method is in the study too: the last points of both, compared with that one."""
     notes: Sequence[str] = ()
     """What else its table needs said."""
 
@@ -236,15 +246,24 @@ def parts_of(name: str) -> tuple[str, str | None]:
     """A method of a study, and the surrogate that filters its candidates: NAME+SURROGATE, +surrogate for `online`.
 
     Raises:
-        UnknownNameError: no such method or surrogate.
+        UserError: no such method or surrogate.
     """
-    method, _, surrogate = name.partition("+")
+    method, plus, surrogate = name.partition("+")
     if method not in SEARCHES and not in_file(method) and in_file(name):  # a path with a plus sign
         method, surrogate = name, ""
+    if plus and not surrogate and not in_file(name):
+        raise UserError(f"method {name!r} names no surrogate after +; name one, such as {method}+{ONLINE}")
     surrogate = ONLINE if f"+{surrogate}" == SURROGATE else surrogate
     if surrogate:
         locate(surrogate.removeprefix(f"{ONLINE}:"))
     return searchable(method), surrogate or None
+
+
+def shown(spec: str) -> str:
+    """A method of a study as its tables name it: a file's without its path, as runs name it."""
+    method, surrogate = parts_of(spec)
+    own = in_file(method)
+    return "+".join(filter(None, (own[2] or own[1] if own else method, surrogate)))
 
 
 def study(
@@ -257,12 +276,13 @@ def study(
     Returns:
         every search, and a point for each method and number of measurements.
     """
-    for name, times in Counter(methods).items():
-        parts_of(name)
+    names = [shown(spec) for spec in methods]
+    for name, times in Counter(names).items():
         if times > 1:
-            raise UserError(f"method {name!r} is named {times} times; name it once")
+            raise UserError(f"method {name!r} is named {times} times; name it once, or give files names of their own")
     if not pools:
         raise UserError("no pool is large enough for the study; lower --least, or record more kernels")
+    learned = {name: learned_from(spec) for name, spec in zip(names, methods, strict=True)}
     trials = []
     began = time.monotonic()
     for number, pool in enumerate(pools, 1):
@@ -272,13 +292,13 @@ def study(
             + (f"; about {left:.0f} s left" if number > 1 else "")
         )
         proposer = pool.proposer()
-        for name in methods:
-            own = [trial(pool, proposer, name, seed, budget, BATCH, unsure_share) for seed in range(seeds)]
-            trials += own
+        for name, spec in zip(names, methods, strict=True):
+            own = [trial(pool, proposer, spec, seed, budget, BATCH, unsure_share) for seed in range(seeds)]
+            trials += [dataclasses.replace(one, method=name) for one in own]
             if failed := next((one.failed for one in own if number == 1 and one.failed), None):
                 report(f"{name}: in a search {failed}")
-    seen = {name: sum(bool(pool.splits & learned_from(name)) for pool in pools) for name in methods}
-    return _compared(trials, methods, [pool.problem_id for pool in pools], seeds, budget, seen)
+    seen = {name: sum(bool(pool.splits & learned[name]) for pool in pools) for name in names}
+    return _compared(trials, names, [pool.problem_id for pool in pools], seeds, budget, seen)
 
 
 def study_of_runs(
@@ -364,7 +384,8 @@ def _compared(
     filtered = [(name, own) for own in methods[1:] for name in methods if name.startswith(f"{own}+")]
     return Study(
         trials, [point for name in methods for point in points(name, methods[0], len(methods) - 1)],
-        too_few(problems, seeds), seen, [(points(name, own, len(filtered))[-1], own) for name, own in filtered], notes,
+        too_few(problems, seeds), seen,
+        [(points(name, own, len(filtered))[-1], points(own, own, len(filtered))[-1]) for name, own in filtered], notes,
     )  # fmt: skip
 
 
@@ -402,13 +423,19 @@ def _points(
     pools, seeds, budget = own.shape
     gains = own - first
     bounds = gain_bounds = sure_bounds = None
+    counts = measurements_needed(own.mean(axis=(0, 1))[None], first.mean(axis=(0, 1))[None])
     if too_few(problems, seeds) is None:
         drawn = weights(problems, seeds, np.random.default_rng(0))
         clusters = seeds if pools == 1 else len(set(problems))
+        at_once = 1 - (1 - LEVEL) / others
         bounds, gain_bounds = interval(own, drawn, clusters), interval(gains, drawn, clusters)
-        sure_bounds = interval(gains, drawn, clusters, 1 - (1 - LEVEL) / others)
+        sure_bounds = interval(gains, drawn, clusters, at_once)
+        drawn_counts = measurements_needed(means(own, drawn), means(first, drawn))
+        ends = np.quantile(drawn_counts, tails(clusters, at_once), axis=0, method="inverted_cdf")
+        counts = np.concatenate([counts, ends])
     of_pools = gains.mean(axis=1)
     for n in range(budget):
+        needed, needed_low, needed_high = (*(int(c) if c <= budget else None for c in counts[:, n]), None, None)[:3]
         low, high = _wide(bounds, n)
         gain_low, gain_high = _wide(gain_bounds, n)
         sure_low, sure_high = _wide(sure_bounds, n)
@@ -420,6 +447,7 @@ def _points(
             ahead=int((of_pools[:, n] > SAME).sum()), equal=int((abs(of_pools[:, n]) <= SAME).sum()),
             behind=int((of_pools[:, n] < -SAME).sum()),
             decided=sure_low is not None and sure_high is not None and not sure_low <= 0 <= sure_high,
+            needed=needed, needed_low=needed_low, needed_high=needed_high,
         )  # fmt: skip
 
 
@@ -444,10 +472,28 @@ def weights(problems: Sequence[str], seeds: int, rng: np.random.Generator) -> np
 
 def interval(values: Floats, drawn: npt.NDArray[np.int64], clusters: int, level: float = LEVEL) -> Floats:
     """Bootstrap interval of the mean after each measurement: lower bounds, then upper ones."""
+    return np.quantile(means(values, drawn), tails(clusters, level), axis=0)
+
+
+def means(values: Floats, drawn: npt.NDArray[np.int64]) -> Floats:
+    """The mean after each measurement, in every draw of the bootstrap."""
     searches = drawn.reshape(len(drawn), -1).astype(float)
-    means = searches @ values.reshape(searches.shape[1], -1) / searches.sum(axis=1, keepdims=True)
+    of_draws: Floats = searches @ values.reshape(searches.shape[1], -1) / searches.sum(axis=1, keepdims=True)
+    return of_draws
+
+
+def tails(clusters: int, level: float) -> tuple[float, float]:
+    """Between which quantiles of the draws an interval lies."""
     tail = (1 - interval_level(clusters, level)) / 2
-    return np.quantile(means, [tail, 1 - tail], axis=0)
+    return tail, 1 - tail
+
+
+def measurements_needed(own: Floats, first: Floats) -> npt.NDArray[np.int64]:
+    """In how many measurements a method finds what another has after each number of them; budget + 1 if in none.
+
+    Rows are draws: curves that never fall.
+    """
+    return np.array([np.searchsorted(a, b - 1e-9) + 1 for a, b in zip(own, first, strict=True)])
 
 
 def write_study(result: Study, folder: Path) -> str:
@@ -505,13 +551,15 @@ def verdict(result: Study) -> str:
     first, *others = [point for point in result.points if point.measurements == last.measurements]
     drawn = "seeds of this pool" if last.pools == 1 else "pools and seeds"
     at_once = f" (95 % for all {len(others)} at once)" if len(others) > 1 else ""
-    brackets = f"no brackets: {result.too_few}" if result.too_few else f"brackets: 95 % over {drawn}"
+    brackets = (
+        f"no brackets: {result.too_few}" if result.too_few else f"brackets: 95 % over {drawn}, none where all agree"
+    )
     lines = [
         f"Share of the pool's best speedup; {brackets}; last column: paired difference, minus {first.method}{at_once}."
     ]
     lines += [
         f"{one.method}: ahead of {first.method} on {counted(one.ahead, 'pool')}, equal on {one.equal}, "
-        f"behind on {one.behind}"
+        f"behind on {one.behind}; {_saving(result, one, first)}"
         for one in others
     ]
     for one in (first, *others):
@@ -531,7 +579,8 @@ def verdict(result: Study) -> str:
     for one, base in result.added:
         all_filters = f" (95 % for all {len(result.added)} at once)" if len(result.added) > 1 else ""
         lines.append(
-            f"{one.method} minus {base}: {one.gain:+.3f}{_brackets(one.sure_low, one.sure_high, '+')}{all_filters}"
+            f"{one.method} minus {base.method}: {one.gain:+.3f}{_brackets(one.sure_low, one.sure_high, '+')}; "
+            f"{_saving(result, one, base)}{all_filters}"
         )
     lines += result.notes
     decided = [f"{one.method} ({'more' if one.gain > 0 else 'less'})" for one in others if one.decided]
@@ -539,6 +588,17 @@ def verdict(result: Study) -> str:
     parts = [f"decided{at_once}: {', '.join(decided) or 'none'}", f"undecided: {', '.join(undecided) or 'none'}"]
     size = f"{counted(last.pools, 'pool')}, {counted(last.seeds, 'seed')}"
     return "\n".join([*lines, f"After {last.measurements} measurements: {'; '.join(parts)}; {size}."])
+
+
+def _saving(result: Study, last: Point, base: Point) -> str:
+    """How many measurements a method needs for all that another finds, and that one itself."""
+
+    def count(point: Point) -> str:
+        counts = point.needed, point.needed_low, point.needed_high
+        number, low, high = (f">{point.measurements}" if one is None else str(one) for one in counts)
+        return number if result.too_few else f"{number} [{low}, {high}]"
+
+    return f"needs {count(last)} for what {base.method} finds in {count(base)}"
 
 
 def plot_study(points: Sequence[Point], path: Path) -> None:
@@ -563,6 +623,7 @@ def plot_study(points: Sequence[Point], path: Path) -> None:
             ends = [point.gain if end is None else end for end in (point.sure_low, point.sure_high)]
             gains.plot([at, at], ends, color=line.get_color())
             gains.plot(at, point.gain, "o", markersize=4, color=line.get_color())
+    shares.locator_params(axis="x", integer=True)
     shares.set_xlabel("measurements")
     shares.set_ylabel("best speedup found, share of the pool's best")
     gains.set_xticks(range(len(shown)), map(str, shown))

@@ -129,7 +129,8 @@ class CampaignProgress:
         """One line when the campaign has ended."""
         if self.unmeasured is not None:
             return ", ".join([self.counted(), *self._remarks()])
-        here = ", ".join([f"this command: {counted(self.measured, 'kernel')}", *self._figures()])
+        figures = self._figures() if self.measured or self.reused or self.lost else []
+        here = ", ".join([f"this command: {counted(self.measured, 'kernel')}", *figures])
         return ", ".join([f"{here}; {self.totals}" if self.totals else here, *self._remarks()])
 
     def unknown_text(self) -> str:

@@ -92,6 +92,7 @@ def planned(
         InfrastructureError: this machine has no GPU.
     """
     proposer_for, order = None, ROUNDS
+    replayed = options.recorded if options.executor == "replay" else None
     if options.campaign is not None:
         spec = read_spec(options.campaign)
         runs, uncovered = runs_of(spec)
@@ -111,12 +112,12 @@ def planned(
                 raise UserError(f"--{name} is missing; a search needs it")
         runs = [single_run(
             options.problem_id or "", options.backend or "", options.method, options.budget or "",
-            proposer=options.proposer or "genome", seed=options.seed,
+            proposer=options.proposer or ("genome" if replayed is None or _is_log(replayed) else POOL),
+            seed=options.seed,
             guide=None if options.surrogate is None else FilterSettings(surrogate=options.surrogate),
             batch=options.batch,
         )]  # fmt: skip
     surrogate_for = functools.partial(guide_named, compiler=compiler)
-    replayed = options.recorded if options.executor == "replay" else None
     if options.from_folder is None:
         refuse_unrecorded(runs[0].proposer, replayed)
         if replayed and runs[0].proposer == POOL:
@@ -144,7 +145,7 @@ def refuse_unrecorded(proposer: str, recorded: Path | None) -> None:
     Raises:
         UserError: names the proposer that fits.
     """
-    if recorded is None or recorded.is_file() or found_files(recorded):
+    if recorded is None or _is_log(recorded):
         if proposer == POOL:
             other = f", and {str(recorded)!r} is a log: name the corpus that its search drew from" if recorded else ""
             raise UserError(
@@ -157,6 +158,11 @@ def refuse_unrecorded(proposer: str, recorded: Path | None) -> None:
             f"{str(recorded)!r} cannot answer proposer {proposer!r}, whose kernels are not recorded there; replay a "
             f"run folder, or take proposer {POOL!r}"
         )
+
+
+def _is_log(recorded: Path) -> bool:
+    """Whether a recording is a search's log rather than a corpus."""
+    return recorded.is_file() or bool(found_files(recorded))
 
 
 def _pool_proposers(corpus: Path) -> Callable[[RunSettings], Proposer]:

@@ -23,11 +23,18 @@ from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTas
 from kbench.generation.search.state import Operator
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Backend, Measurement, UnknownNameError, UserError, from_dict
+from kbench.schemas.ids import content_hash
+from kbench.schemas.record import field_types
 
 COLUMNS = (
     "kernel_id", "problem_id", "backend", "gpu", "proposer", "parent_id", "source", "runtime_us", "speedup", "status",
     "split",
 )  # fmt: skip
+LIVE, LIVE_COLUMNS = "live", (
+    "kernel_id", "problem_id", "backend", "gpu", "proposer", "parent_id", "source", "speedup", "status", "split",
+    "run_id", "workloads", "speedups", "gpu_seconds", "measured_at",
+)  # fmt: skip
+"""The config of searches made on a GPU, and what a pool takes from it."""
 POOL = "pool"
 NEIGHBOURS = 6
 """A mutation is drawn from so many nearest kernels not yet seen."""
@@ -67,13 +74,15 @@ def pools_in(
     problems: Collection[str] = (),
     backends: Collection[str] = (),
     split: str | None = None,
+    config: str = "kernels",
 ) -> list[RecordedPool]:
     """The pools of a corpus with at least so many measured kernels, spread evenly over problems.
 
-    A problem and backend has one pool, on the GPU that has most of its kernels.
+    A problem and backend has one pool, on the GPU that has most of its kernels: those of the dataset, or with config
+    `live` all that its searches on a GPU measured.
     """
     corpus = Corpus.open(path)
-    cells = _cells(corpus, split=split)
+    cells = _cells(corpus, config, split=split)
     timed = [len(rows) for rows in cells.values() if any(map(_timed, rows))]
     if not timed:
         raise UserError(
@@ -108,13 +117,32 @@ def pool_of(path: Path, problem_id: str, backend: Backend) -> RecordedPool:
     return _pool(corpus, largest, cells[largest])
 
 
-def _cells(corpus: Corpus, **filters: str | None) -> Mapping[Cell, list[dict[str, Any]]]:
+def _cells(corpus: Corpus, config: str = "kernels", **filters: str | None) -> Mapping[Cell, list[dict[str, Any]]]:
     """The measured kernels of every cell."""
+    rows = corpus.table(config, columns=LIVE_COLUMNS if config == LIVE else COLUMNS, **filters).to_pylist()
+    if config == LIVE:
+        # Several searches may have measured a kernel: one that drew it afresh counts.
+        rows = list({row["kernel_id"]: row for row in sorted(rows, key=lambda row: row["parent_id"] is None)}.values())
     cells: defaultdict[Cell, list[dict[str, Any]]] = defaultdict(list)
-    for row in corpus.table("kernels", columns=COLUMNS, **filters).to_pylist():
+    for row in rows:
         if row["status"] is not None and row["gpu"] is not None:
             cells[row["problem_id"], row["backend"], row["gpu"]].append(row)
     return cells
+
+
+def live_measurements(row: Mapping[str, Any]) -> tuple[Measurement, ...]:
+    """What a search was told about a kernel of config `live`: its speedup on each workload, or how it failed."""
+    blank: dict[str, Any] = dict.fromkeys(field_types(Measurement))
+    blank |= {name: row[name] for name in ("kernel_id", "problem_id", "gpu")} | {"started_at": row["measured_at"]}
+    blank |= {"time_s": row["gpu_seconds"] / len(row["workloads"])}
+    rows = []
+    for workload, speedup in zip(row["workloads"], row["speedups"], strict=True):
+        verdict = (
+            {"status": "ok", "speedup": speedup} if speedup else {"status": row["status"], "error": "not recorded"}
+        )
+        place = {"measurement_id": content_hash(row["run_id"], row["kernel_id"], workload), "workload": workload}
+        rows.append(from_dict(Measurement, blank | place | verdict))
+    return tuple(rows)
 
 
 def _timed(row: Mapping[str, Any]) -> bool:
@@ -126,9 +154,12 @@ def _pool(corpus: Corpus, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> Reco
     problem_id, backend, gpu = cell
     sources: dict[str, str] = {row["kernel_id"]: row["source"] for row in rows}
     measurements: defaultdict[str, list[Measurement]] = defaultdict(list)
-    for row in corpus.table("measurements", problem=problem_id, gpu=gpu).to_pylist():
-        if row["kernel_id"] in sources:
-            measurements[row["kernel_id"]].append(from_dict(Measurement, row))
+    if "speedups" in rows[0]:
+        measurements.update((row["kernel_id"], list(live_measurements(row))) for row in rows)
+    else:
+        for row in corpus.table("measurements", problem=problem_id, gpu=gpu).to_pylist():
+            if row["kernel_id"] in sources:
+                measurements[row["kernel_id"]].append(from_dict(Measurement, row))
     if backend == Backend.CONFIG.value:
         measurements = _against_median(measurements)
     speedups = [row.speedup for rows_of in measurements.values() for row in rows_of if row.speedup is not None]
@@ -172,11 +203,11 @@ class PoolProposer:
     def _answer(self, task: ProposalTask, ask: Ask) -> Answer:
         places = [place for place, key in enumerate(self._ids) if not task.seen(key)]
         if not places:
-            return Refusal(reason="pool spent: every recorded kernel was proposed", proposer=self.name)
+            return Refusal(reason="pool exhausted: every recorded kernel was proposed", proposer=self.name)
         if ask.operator is Operator.FRESH or ask.parent is None:
             places = [place for place in places if self._ids[place] in self._fresh]
             if not places:
-                return Refusal(reason="pool spent: every kernel without a parent was proposed", proposer=self.name)
+                return Refusal(reason="pool exhausted: every kernel without a parent was proposed", proposer=self.name)
         else:
             center = self._features[self._place[ask.parent.kernel_id]]
             if ask.operator is Operator.CROSS and ask.other is not None:

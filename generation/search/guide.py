@@ -32,7 +32,18 @@ from kbench.benchmark.surrogates.stack import CombinedSurrogate
 from kbench.generation.search.settings import FilterSettings, RunSettings
 from kbench.generation.search.state import Node
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import AuthorClass, Forecast, PairKind, Query, Question, QuestionKind, UserError, bins, to_dict
+from kbench.schemas import (
+    AuthorClass,
+    Forecast,
+    KbenchError,
+    PairKind,
+    Query,
+    Question,
+    QuestionKind,
+    UserError,
+    bins,
+    to_dict,
+)
 from kbench.schemas.ids import content_hash
 
 
@@ -365,7 +376,12 @@ def guide_named(name: str, compiler: Compiler | None = None) -> Guide:
 @functools.cache
 def _surrogate(name: str, compiler: Compiler | None) -> Surrogate:
     """Made once for all searches: a model is large. Those that learn do so anew each time they are asked."""
-    surrogate = resolve(name, compiler=compiler)
+    try:
+        surrogate = resolve(name, compiler=compiler)
+    except KbenchError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UserError(f"surrogate {name!r} cannot be made: {type(error).__name__}: {error}") from error
     if isinstance(surrogate, CombinedSurrogate):
         # A search has no validation problems to learn from: the shipped dataset's serve.
         click.echo(f"{name} learns from the shipped dataset first, which takes several minutes", err=True)

@@ -278,7 +278,7 @@ class Search:
             return guesses(self._surrogate, self.settings, known, nodes, self._gpu, self._gpu_facts_json, parents)
         except WaitingForResponsesError:
             raise
-        except Exception as error:  # noqa: BLE001 - a surrogate is foreign code: its failure must not end a search
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a surrogate is foreign code: its failure must not end a search
             reason = f"{type(error).__name__}: {error}"
             return [Guess(Forecast(query_id=query_id(node, self._gpu), failure=reason)) for node in nodes]
 

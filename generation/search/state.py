@@ -119,6 +119,9 @@ class ProposalRequest:
     parent_id: str | None = None
     other_id: str | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "operator", Operator(self.operator))  # methods of users write "mutate" too
+
     def to_json(self) -> dict[str, Any]:
         """Plain values for the log."""
         return dataclasses.asdict(self) | {"operator": self.operator.value}

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from kbench.benchmark.surrogates.protocol import Surrogate
     from kbench.benchmark.training.formats import training_pairs, training_rows
     from kbench.generation.explain import explain
+    from kbench.generation.search.methods.method import Method
+    from kbench.generation.search.state import Node, Operator, ProposalRequest, RunState
     from kbench.generation.single import search
     from kbench.harness.callables import bench, duel
     from kbench.harness.prune import prune
@@ -59,12 +61,17 @@ __all__ = [
     "LaunchPlan",
     "LiveKernel",
     "Measurement",
+    "Method",
+    "Node",
+    "Operator",
     "Pair",
     "PlanSummary",
     "Problem",
+    "ProposalRequest",
     "Query",
     "Question",
     "ReferenceTime",
+    "RunState",
     "Score",
     "Status",
     "Submission",
@@ -89,6 +96,11 @@ __all__ = [
 _PLACES = {
     "Corpus": "kbench.loaders.corpus.corpus",
     "CorpusWriter": "kbench.loaders.corpus.writer",
+    "Method": "kbench.generation.search.methods.method",
+    "Node": "kbench.generation.search.state",
+    "Operator": "kbench.generation.search.state",
+    "ProposalRequest": "kbench.generation.search.state",
+    "RunState": "kbench.generation.search.state",
     "Surrogate": "kbench.benchmark.surrogates.protocol",
     "bench": "kbench.harness.callables",
     "cached": "kbench.benchmark.surrogates.cached",

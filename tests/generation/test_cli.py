@@ -146,7 +146,7 @@ def test_a_replay_names_what_was_not_recorded_and_fails_when_nothing_was(tmp_pat
 
 def test_the_kernels_of_a_corpus_are_a_pool(recording_folder: Path, tmp_path: Path) -> None:
     assemble(Recipe(runs=(recording_folder,)), tmp_path / "corpus")
-    found = search(tmp_path / "corpus", tmp_path / "run", "--proposer", "pool")
+    found = search(tmp_path / "corpus", tmp_path / "run")
     assert found.exception is None
     assert "8 kernels, " in found.stdout
     assert "lost 0" in found.stdout
@@ -287,5 +287,7 @@ def test_a_recorded_corpus_explains_its_environments(tmp_path: Path, how: Drive,
     drive(tmp_path / "first", [settings_for("random", batch=50, budget=Budget(measurements=200))], known)
     assemble(Recipe(runs=(tmp_path / "first",)), tmp_path / "corpus")
     # It proposes other kernels than the first one; what was replayed still says where.
-    assert "most kernels were lost" in str(search(tmp_path / "corpus", tmp_path / "second").exception)
+    assert "most kernels were lost" in str(
+        search(tmp_path / "corpus", tmp_path / "second", "--proposer", "genome").exception
+    )
     assert read_environments(tmp_path / "second") == [ENVIRONMENT]

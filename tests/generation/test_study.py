@@ -7,6 +7,7 @@ import random
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -24,10 +25,20 @@ from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.pool import PoolProposer, RecordedPool, pools_in
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.settings import Budget
-from kbench.generation.search.state import Operator
-from kbench.generation.study import Study, study, study_of_runs, table, too_few, verdict, write_study
+from kbench.generation.search.state import Operator, outcome_of
+from kbench.generation.study import (
+    Study,
+    measurements_needed,
+    study,
+    study_of_runs,
+    table,
+    too_few,
+    verdict,
+    write_study,
+)
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.places import shipped
 from kbench.loaders.importers.reader import ImportSettings
 from kbench.loaders.importers.run import import_files
 from kbench.schemas import Backend, Status, UserError
@@ -52,7 +63,7 @@ def test_the_study_writes_points_table_and_plot(corpus: Path, tmp_path: Path) ->
     result = CliRunner().invoke(generate, ["study", *arguments], standalone_mode=False)
     assert result.exception is None
     rows = list(csv.DictReader((out / "points.csv").read_text().splitlines()))
-    assert {row["method"] for row in rows} >= {"random", "hill_climb", "evolve", "puct", "bayes", "evolve+surrogate"}
+    assert {row["method"] for row in rows} >= {"random", "hill_climb", "evolve", "puct", "bayes", "evolve+online"}
     text = (out / "table.md").read_text()
     assert "| random |" in text
     assert "last column: paired difference, minus random" in text
@@ -245,12 +256,16 @@ def test_copies_of_a_method_are_not_decided_to_differ(against_itself: Study) -> 
 def test_a_method_that_asks_for_nothing_ends_after_four_steps_and_is_decided_to_find_less(tmp_path: Path) -> None:
     silent = write_method(tmp_path / "silent.py", "return ()")
     done = study(made_up_pools(12), methods=("random", silent), seeds=3, budget=16)
-    assert {len(one.measured) for one in done.trials if one.method == silent} == {4}
-    assert f"{silent}: 36 of 36 searches ended before 16 measurements" in verdict(done)
-    assert [p.searches for p in done.points if p.method == silent] == [36] * 4 + [0] * 12
-    assert (
-        verdict(done).splitlines()[-1].startswith(f"After 16 measurements: decided: {silent} (less); undecided: none")
-    )
+    assert {len(one.measured) for one in done.trials if one.method == "silent"} == {4}
+    assert "silent: 36 of 36 searches ended before 16 measurements" in verdict(done)
+    assert "needs >16 [>16, >16] for what random finds in " in verdict(done)
+    assert [p.searches for p in done.points if p.method == "silent"] == [36] * 4 + [0] * 12
+    assert verdict(done).splitlines()[-1].startswith("After 16 measurements: decided: silent (less); undecided: none")
+
+
+def test_what_a_method_saves_is_counted_in_measurements() -> None:
+    own, first = np.array([[0.2, 0.6, 0.9]]), np.array([[0.3, 0.5, 0.95]])
+    assert measurements_needed(own, first).tolist() == [[2, 2, 4]]
 
 
 def test_a_method_that_asks_for_less_is_given_that(tmp_path: Path) -> None:
@@ -266,7 +281,13 @@ def test_a_method_that_asks_for_less_is_given_that(tmp_path: Path) -> None:
         ("return None", "planned None; plan returns a tuple of ProposalRequest"),
         ("return ('fresh',)", "plan returns a tuple of ProposalRequest"),
         ("return (ProposalRequest(Operator.MUTATE, 'abc'),)", "asked to mutate 'abc', which is no kernel of this run"),
-        ("return (ProposalRequest(Operator.MUTATE),)", "asked to mutate without a parent"),
+        ("return (ProposalRequest('mutate'),)", "asked to mutate without a parent"),
+        ("return (ProposalRequest('mutat'),)", "ValueError: 'mutat' is not a valid Operator"),
+        (
+            "return (ProposalRequest(Operator.MUTATE, state.best()),)",
+            "no kernel of this run; name one by its kernel_id",
+        ),
+        ("raise SystemExit(0)", "wrong.py, line 6: SystemExit: 0"),
         (
             "return (ProposalRequest(Operator.CROSS, next(iter(state.nodes))),)",
             "with nothing; name a second kernel as other_id",
@@ -294,6 +315,8 @@ def test_a_method_file_that_cannot_be_loaded_is_told_with_its_line(tmp_path: Pat
     broken.write_text(text)
     with pytest.raises(UserError, match=message):
         study(made_up_pools(1), methods=("random", str(broken)))
+    with pytest.raises(UserError, match=r"broken_method.py' cannot be made: (SyntaxError|ZeroDivisionError)"):
+        study(made_up_pools(1), methods=("random", f"evolve+{broken}"))
 
 
 @pytest.mark.parametrize("surrogate", ["surrogate", "prior", "{folder}/doubt.py"])
@@ -307,6 +330,7 @@ def test_any_surrogate_filters_a_method_of_a_study(corpus: Path, tmp_path: Path,
     name, doubts = f"evolve+{surrogate.format(folder=tmp_path)}", surrogate.endswith("doubt.py")
     said: list[str] = []
     done = study([known], methods=("evolve", name), seeds=1, budget=10, report=said.append)
+    name = name.replace("+surrogate", "+online")
     assert [trial.method for trial in done.trials] == ["evolve", name]
     assert (f"{name}: in a search" in verdict(done)) == (f"{name}: in a search" in said[-1]) == doubts
     assert (f"{name}: its surrogate learned from problems of 1 of 1 pool; --split test" in verdict(done)) == doubts
@@ -319,6 +343,7 @@ def test_any_surrogate_filters_a_method_of_a_study(corpus: Path, tmp_path: Path,
     [
         ("evolve+statik", "unknown surrogate 'statik'; did you mean 'static'"),
         ("evolv+static", "unknown method 'evolv'"),
+        ("evolve+", "names no surrogate after +; name one, such as evolve+online"),
     ],
 )
 def test_an_unknown_part_of_a_study_is_named(corpus: Path, tmp_path: Path, name: str, message: str) -> None:
@@ -384,6 +409,17 @@ def test_the_methods_of_a_campaign_are_compared_from_its_log(tmp_path: Path, how
     drive(tmp_path / "shared", [settings_for("random"), settings_for("evolve")], how)
     with pytest.raises(UserError, match='"independent": true'):
         study_of_runs([tmp_path / "shared"])
+
+
+def test_what_searches_on_a_gpu_measured_is_a_larger_pool() -> None:
+    small, large = (
+        pools_in(shipped(), 1, 1, ["cumsum"], ["triton"], config=config)[0] for config in ("kernels", "live")
+    )
+    assert len(large.sources) > len(small.sources)
+    assert large.fresh < set(large.sources) == set(large.measurements)
+    speedups = [outcome_of(rows).speedup or 0.0 for rows in large.measurements.values()]
+    assert max(speedups) == pytest.approx(large.best)
+    assert min(row.time_s or 0.0 for rows in large.measurements.values() for row in rows) > 0
 
 
 def test_pools_are_chosen_by_problem_and_backend(corpus: Path) -> None:

@@ -25,6 +25,7 @@ from kbench.generation.campaign.plan import read_spec, runs_of
 from kbench.generation.executors.executor import Result
 from kbench.generation.log import by_run, read_log
 from kbench.generation.proposers.mixed import proposer
+from kbench.generation.proposers.pool import live_measurements
 from kbench.generation.search import action
 from kbench.generation.search.methods.method import available, operator_of
 from kbench.generation.search.reducer import replay as replay_log
@@ -35,7 +36,6 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import DENSE_LEVEL, CorpusWriter
 from kbench.schemas import LiveKernel, Measurement, from_dict
 from kbench.schemas.ids import content_hash
-from kbench.schemas.record import field_types
 
 DATASET = Path("benchmark/dataset")
 Row = Mapping[str, Any]
@@ -103,18 +103,6 @@ class Replayed(Search):
         self._record("candidates_filtered", surrogate="recorded", decisions=decisions)
 
 
-def told(row: Row) -> tuple[Measurement, ...]:
-    """What a search is told about a kernel: its speedup on each workload, or how it failed."""
-    blank: dict[str, Any] = dict.fromkeys(field_types(Measurement))
-    shared = {name: row[name] for name in ("kernel_id", "problem_id", "gpu")} | {"started_at": row["measured_at"]}
-    rows = []
-    for workload, speedup in zip(row["workloads"], row["speedups"], strict=True):
-        fate = {"status": "ok", "speedup": speedup} if speedup else {"status": row["status"], "error": "not recorded"}
-        place = {"measurement_id": content_hash(row["run_id"], row["kernel_id"], workload), "workload": workload}
-        rows.append(from_dict(Measurement, blank | shared | place | fate))
-    return tuple(rows)
-
-
 def replay(settings: RunSettings, rows: Sequence[Row]) -> None:
     """Run a search again, as far as its rows go.
 
@@ -139,7 +127,7 @@ def replay(settings: RunSettings, rows: Sequence[Row]) -> None:
             node = search.state.nodes[key]
             if (node.source, node.recipe) != (row["source"], json.loads(row["recipe_json"])):
                 raise ValueError(f"run {settings.run_id!r}: kernel {key} has another source or genome")
-            search.receive(Result(key, told(row)))
+            search.receive(Result(key, live_measurements(row)))
             left.remove(key)
 
 

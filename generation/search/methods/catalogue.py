@@ -5,9 +5,11 @@ Some requests of a plan go to failed kernels instead, for proposers that can rea
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import random
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Mapping
@@ -77,7 +79,8 @@ def searchable(name: str) -> str:
     if in_file(name):
         _from_file(name)
     elif name not in SEARCHES:
-        raise UnknownNameError("method", name, SEARCHES)
+        files = [file for file in (f"{name}.py",) if Path(file).is_file()]
+        raise UnknownNameError("method", name, files or SEARCHES)
     return name
 
 
@@ -123,12 +126,13 @@ def planned(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRe
     again.setstate(rng.getstate())
     try:
         state = _read_only(state) if in_file(name) else state
-        requests = method(name).plan(state, count, rng)
-        # A resumed run plans again, and must go the same way.
-        twin = method(name).plan(state, count, again) if in_file(name) else requests
+        with contextlib.redirect_stdout(sys.stderr):  # what a method prints is no result
+            requests = method(name).plan(state, count, rng)
+            # A resumed run plans again, and must go the same way.
+            twin = method(name).plan(state, count, again) if in_file(name) else requests
     except KbenchError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if not in_file(name):
             raise
         raise UserError(f"method {name!r} failed {_place_in(name, error)}") from error
@@ -157,8 +161,8 @@ def _read_only(state: RunState) -> RunState:
 def _fault(request: ProposalRequest, state: RunState) -> str | None:
     """Why no proposer can answer a request; None where one can."""
     for key in (request.parent_id, request.other_id):
-        if key is not None and key not in state.nodes:
-            return f"{key!r}, which is no kernel of this run"
+        if key is not None and (not isinstance(key, str) or key not in state.nodes):
+            return f"{key!r:.80}, which is no kernel of this run; name one by its kernel_id"
     if request.operator is not Operator.FRESH and request.parent_id is None:
         return "without a parent; name one by its kernel_id"
     if request.operator is Operator.CROSS and request.other_id is None:
@@ -166,7 +170,7 @@ def _fault(request: ProposalRequest, state: RunState) -> str | None:
     return None
 
 
-def _place_in(spec: str, error: Exception) -> str:
+def _place_in(spec: str, error: BaseException) -> str:
     """Where in a method's file an error arose, and the error."""
     path = _file_of(spec)
     lines = [
@@ -191,13 +195,12 @@ def _from_file(spec: str) -> Method:
     name = attribute.removeprefix(":") or DEFAULT_ATTRIBUTE
     try:
         module = module_of(path.resolve())
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"method file {str(path)!r} cannot be loaded: {_place_in(spec, error)}") from error
     loaded = getattr(module, name, None)
     if not isinstance(loaded, Method):
-        raise UserError(
-            f"{str(path)!r} has no method {name!r}; define {name} = Method(name, plan), as docs/extend.md does"
-        )
+        wrong = f"has no method {name!r}" if loaded is None else f"has as {name!r} no Method but {loaded!r:.80}"
+        raise UserError(f"{str(path)!r} {wrong}; define {name} = Method(name, plan), as docs/extend.md does")
     return loaded
 
 

@@ -21,6 +21,7 @@ class Method:
     """A named way to choose what to propose next."""
 
     name: str
+    """Of a built-in; runs name a file's method after the file."""
     plan: PlanStep
     guide: FilterSettings | None = None
     """How the method chooses among its candidates, where the run's settings name no surrogate."""

@@ -110,23 +110,24 @@ class WithoutValidation:
     """
 
     def __init__(self, corpus: Tables) -> None:
-        self._corpus = corpus
+        self.whole = corpus
+        """The corpus itself, for what is no answer: counted work."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._corpus, name)
+        return getattr(self.whole, name)
 
     def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered."""
         left = self._left(name, filters)
         if left is None:
-            return self._corpus.table(name, columns=columns, **filters | {"split": TRAIN_SPLITS[0]}).slice(0, 0)
-        return self._corpus.table(name, columns=columns, **left)
+            return self.whole.table(name, columns=columns, **filters | {"split": TRAIN_SPLITS[0]}).slice(0, 0)
+        return self.whole.table(name, columns=columns, **left)
 
     def batches(self, name: str, *, columns: Sequence[str], **filters: Any) -> Iterator[pa.Table]:
         """The same columns in parts."""
         left = self._left(name, filters)
         if left is not None:
-            yield from self._corpus.batches(name, columns=columns, **left)
+            yield from self.whole.batches(name, columns=columns, **left)
 
     def _left(self, name: str, filters: dict[str, Any]) -> dict[str, Any] | None:
         """The filters without the validation split; None where they name it alone."""

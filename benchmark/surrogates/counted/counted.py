@@ -211,7 +211,7 @@ class Counting:
             NoCompilerError: the corpus has no counted work and there is no compiler.
             MissingDependencyError: the corpus has no counted work and torch is not installed.
         """
-        self.shipped = ShippedWork.of(corpus)
+        self.shipped = ShippedWork.of(getattr(corpus, "whole", corpus))
         if not self.shipped:
             self.needed_compiler()
             require_package("torch", "gpu", self._asker)

@@ -54,7 +54,7 @@ from kbench.schemas.bins import bin_of
 
 GPU = "NVIDIA H200"
 FOLDS = 8
-TREES, LEAF, SHARE = 300, 3, 0.4
+TREES, LEAF, SHARE = 100, 3, 0.4
 """Trees, kernels in a leaf at least, and columns a split chooses from."""
 LIMITS: Mapping[str, tuple[float, float, float]] = {
     "launch_us": (0.8, 1.6, 6.0), "step_us": (0.5, 1.2, 5.0), "overlap": (1.2, 4.0, 8.0),

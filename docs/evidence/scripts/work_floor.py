@@ -1,7 +1,7 @@
 """White-box times against measured ones, with and without the floor of a problem's own bytes: work_floor.py [FAMILIES]
 
 Over all kernels of train and validation, and of test, whose counted work is in the dataset or in
-docs/evidence/runs/work/totals-2.parquet, on the whole H200. An error is log2 of white-box time over measured time,
+docs/evidence/runs/work/totals-3.parquet, on the whole H200. An error is log2 of white-box time over measured time,
 without the trees that correct it. With any argument, medians by family too.
 """
 
@@ -24,7 +24,7 @@ from kbench.benchmark.work.gpus import gpu_named
 from kbench.benchmark.work.times import fastest
 from kbench.loaders.corpus.corpus import Corpus, load
 
-TOTALS = Path(__file__).parents[1] / "runs" / "work" / "totals-2.parquet"
+TOTALS = Path(__file__).parents[1] / "runs" / "work" / "totals-3.parquet"
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
     python docs/evidence/scripts/work_traffic.py docs/evidence/runs/work [TABLE]   # `traffic` in evidence/work.json
 
-The folder and TABLE are those of `work.py`; the other kernels are those of `totals-2.parquet` in it, or of TABLE, that
+The folder and TABLE are those of `work.py`; the other kernels are those of `totals-3.parquet` in it, or of TABLE, that
 the dataset has hardware counters of, training problems only. Prints a JSON summary.
 """
 
@@ -36,7 +36,7 @@ def others(folder: pathlib.Path, known: set[str], *table: str) -> Iterator[tuple
         for _, row in training_kernels(benchmark_of(corpus), ("train",))
         if row["gpu"] == GPU and row["problem_id"] not in known
     }
-    works = read_works([folder / one for one in table or ("totals-2.parquet",)])
+    works = read_works([folder / one for one in table or ("totals-3.parquet",)])
     for kernel_id in sorted(kernels.keys() & works.keys()):
         for row in corpus.table("counters", where=f"kernel_id == {kernel_id!r} and gpu == {GPU!r}").to_pylist():
             counted = [work for work in works[kernel_id].get(row["workload"], []) if work.launches and not work.errors]

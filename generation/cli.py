@@ -31,7 +31,7 @@ MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
     cls=NearGroup, invoke_without_command=True,
     lazy={"status": "kbench.generation.campaign.status:status",
           "corpus": "kbench.generation.corpus:command",
-          "study": "kbench.generation.study:command"},
+          "study": "kbench.generation.study.command:command"},
 )  # fmt: skip
 @click.option(
     "--problem", "problem_id", help="Problem to search kernels for: an id, or a file or folder that defines a problem."

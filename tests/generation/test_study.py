@@ -26,16 +26,9 @@ from kbench.generation.proposers.pool import PoolProposer, RecordedPool, pools_i
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Operator, outcome_of
-from kbench.generation.study import (
-    Study,
-    measurements_needed,
-    study,
-    study_of_runs,
-    table,
-    too_few,
-    verdict,
-    write_study,
-)
+from kbench.generation.study.points import measurements_needed, too_few
+from kbench.generation.study.report import table, verdict, write_study
+from kbench.generation.study.study import Study, study, study_of_runs
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.places import shipped

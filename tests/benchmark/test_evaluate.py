@@ -69,7 +69,7 @@ def test_report_is_self_contained_and_escapes_what_it_quotes(corpus_path: Path, 
         "        bad = [Forecast(query_id=q.query_id, failure='<script>alert(1)</script>') for q in queries[1:]]\n"
         "        return [Forecast(query_id=queries[0].query_id, probabilities=(0.125,) * 8), *bad]\n"
     )
-    call(corpus_path, "--surrogate", f"{model}:Surrogate", "--out", str(tmp_path / "o"))
+    call(corpus_path, "--surrogate", str(model), "--out", str(tmp_path / "o"))
     text = (tmp_path / "o" / "report.html").read_text()
     assert "<script" not in text
     assert "&lt;script&gt;" in text
@@ -292,7 +292,7 @@ def test_ctrl_c_while_scoring_says_how_to_go_on(
 def test_surrogate_that_answers_nothing_has_no_scores_and_exit_code_1(corpus_path: Path, tmp_path: Path) -> None:
     model, out = tmp_path / "mute.py", tmp_path / "o"
     model.write_text("class Mute:\n    def forecast(self, queries):\n        raise ValueError('not today')\n")
-    arguments = ["--surrogate", f"{model}:Surrogate", "--out", str(out), "--no-report", "--limit", "8"]
+    arguments = ["--surrogate", str(model), "--out", str(out), "--no-report", "--limit", "8"]
     result = call(corpus_path, *arguments)
     assert result.exit_code == 1
     assert result.stdout == ""

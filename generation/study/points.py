@@ -77,6 +77,7 @@ def points_of(
     gains = own - first
     bounds = gain_bounds = sure_bounds = None
     counts = measurements_needed(own.mean(axis=(0, 1))[None], first.mean(axis=(0, 1))[None])
+    ends = np.full((2, budget), budget + 1)
     if too_few(problems, seeds) is None:
         drawn = weights(problems, seeds, np.random.default_rng(0))
         clusters = seeds if pools == 1 else len(set(problems))
@@ -85,10 +86,9 @@ def points_of(
         sure_bounds = interval(gains, drawn, clusters, at_once)
         drawn_counts = measurements_needed(means(own, drawn), means(first, drawn))
         ends = np.quantile(drawn_counts, tails(clusters, at_once), axis=0, method="inverted_cdf")
-        counts = np.concatenate([counts, ends])
     of_pools = gains.mean(axis=1)
     for n in range(budget):
-        needed, needed_low, needed_high = (*(int(c) if c <= budget else None for c in counts[:, n]), None, None)[:3]
+        needed, needed_low, needed_high = (int(c) if c <= budget else None for c in (counts[0, n], *ends[:, n]))
         low, high = _wide(bounds, n)
         gain_low, gain_high = _wide(gain_bounds, n)
         sure_low, sure_high = _wide(sure_bounds, n)

@@ -79,8 +79,8 @@ def searchable(name: str) -> str:
     if in_file(name):
         _from_file(name)
     elif name not in SEARCHES:
-        files = [file for file in (f"{name}.py",) if Path(file).is_file()]
-        raise UnknownNameError("method", name, files or SEARCHES)
+        forgotten = Path(f"{name}.py")  # its suffix, when there is such a file
+        raise UnknownNameError("method", name, [str(forgotten)] if forgotten.is_file() else SEARCHES)
     return name
 
 

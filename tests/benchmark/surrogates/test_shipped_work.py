@@ -12,7 +12,8 @@ from kbench.benchmark.evaluate.progress import Progress
 from kbench.benchmark.problems import problem
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.questions.asked import Tables
-from kbench.benchmark.surrogates.counted.counted import COMPILES, CountedSurrogate
+from kbench.benchmark.questions.transfer import WithoutValidation
+from kbench.benchmark.surrogates.counted.counted import COMPILES, CountedSurrogate, Counting
 from kbench.benchmark.surrogates.counted.shipped import ShippedWork, read_works
 from kbench.benchmark.work.table import read_work_text, work_text
 from kbench.schemas import DataError, Forecast, KernelSource, PairKind, PlanSummary, Query, from_dict, to_dict
@@ -37,6 +38,13 @@ def test_shipped_work_gives_the_forecasts_of_a_compiler_and_none_is_asked(shippi
     assert surrogate.remarks() == []
     assert {one.confidence for one in found} == {None}
     assert answers(shipping, asked.queries, None)[0] == compiled
+
+
+def test_counted_work_stays_where_validation_is_asked_about(shipping: Tables) -> None:
+    assert "validation" in {one.split for one in correct_kernels()}
+    counting = Counting()
+    counting.fit_corpus(WithoutValidation(shipping))
+    assert counting.shipped == ShippedWork.of(shipping)
 
 
 def test_kernels_without_work_go_to_the_compiler(asked: Questions, tmp_path: Path) -> None:
